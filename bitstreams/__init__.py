@@ -1,0 +1,1 @@
+"""Bitstreams and their tables: one directory for each board."""

@@ -1,0 +1,1 @@
+"""The compiler: tensor expressions and schedules down to VDLA instructions."""

@@ -1,0 +1,1 @@
+"""The runtime: devices, compiled networks, and the command line."""

@@ -1,0 +1,1 @@
+"""Simulators of the accelerator: the functional model and the cycle model."""
