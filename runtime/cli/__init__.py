@@ -1,4 +1,4 @@
-"""The ``vdla`` command."""
+"""The ``vdla`` command: a module for each command, heavy imports only inside them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line."""
-    from vdla.runtime.cli.app import run
+    """Run the ``vdla`` command with the arguments of the process."""
+    from vdla.runtime.cli.app import app
 
-    run()
+    app()

@@ -1,0 +1,74 @@
+"""The command table, and the one place where an error becomes a line on stderr."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import vdla
+from vdla.errors import VdlaError
+from vdla.runtime.cli import build, doctor, execute, simulate
+from vdla.runtime.cli.output import fail
+from vdla.runtime.cli.requirements import install_command, providing
+
+__all__ = ["app"]
+
+INTERRUPTED = 130  # 128 + SIGINT, what a shell reports for a command stopped by the keyboard
+
+
+class _Commands(TyperGroup):
+    """Turns what a user can act on into one line; anything else keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except VdlaError as error:
+            if os.environ.get("VDLA_TRACEBACK") == "1":
+                raise
+            fail(str(error))
+        except ModuleNotFoundError as error:
+            package = providing(error.name or "")
+            if package is None or os.environ.get("VDLA_TRACEBACK") == "1":
+                raise
+            fail(
+                f"this command needs {package.name}, which is not installed; "
+                f"install it with: {install_command([package])}"
+            )
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="A tensor accelerator for FPGAs: compile networks for it and simulate them to the cycle.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"vdla {vdla.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("simulate")(simulate.simulate)
+app.command("compile")(build.build)
+app.command("run")(execute.execute)
+app.command("doctor")(doctor.doctor)

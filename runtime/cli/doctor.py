@@ -1,0 +1,90 @@
+"""``vdla doctor``: what is installed, what is missing, and the command that installs it."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import typer
+
+import vdla
+from vdla.runtime.cli.options import JsonOption
+from vdla.runtime.cli.output import emit_json, show_table
+from vdla.runtime.cli.requirements import Requirement, install_command, requirements
+
+__all__ = ["doctor"]
+
+# What each extra is for; the packages in it are pyproject.toml's to say.
+PURPOSES = {
+    "": "the base: module files, the functional model, this command",
+    "host": "compile networks, simulate to the cycle, tables of results",
+    "lint": "check the source: format, lint, types, spelling",
+    "dev": "change vdla: its tests",
+}
+BROKEN = 1
+
+
+def doctor(as_json: JsonOption = False) -> None:
+    """Say what is installed, what is missing, and the command that installs it.
+
+    Leaves with exit code 1 where the base install itself is incomplete.
+    """
+    found = requirements()
+    by_extra: dict[str, list[Requirement]] = {}
+    for one in found:
+        by_extra.setdefault(one.extra, []).append(one)
+    missing = {
+        extra: [one for one in members if not one.satisfied] for extra, members in by_extra.items()
+    }
+    if as_json:
+        emit_json(_report(found, missing))
+    else:
+        _print(by_extra, missing)
+    if missing.get(""):
+        raise typer.Exit(BROKEN)
+
+
+def _label(extra: str) -> str:
+    return extra or "base"
+
+
+def _report(found: list[Requirement], missing: dict[str, list[Requirement]]) -> dict[str, Any]:
+    return {
+        "vdla": vdla.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": [
+            {
+                "name": one.name,
+                "extra": _label(one.extra),
+                "wanted": one.wanted,
+                "installed": one.installed,
+                "satisfied": one.satisfied,
+            }
+            for one in found
+        ],
+        "complete": {_label(extra): not members for extra, members in missing.items()},
+        "install": {
+            _label(extra): install_command(members) for extra, members in missing.items() if members
+        },
+    }
+
+
+def _print(by_extra: dict[str, list[Requirement]], missing: dict[str, list[Requirement]]) -> None:
+    typer.echo(
+        f"vdla {vdla.__version__}, Python {platform.python_version()}, {platform.platform()}"
+    )
+    for extra, members in by_extra.items():
+        typer.echo(f"\n{_label(extra)}: {PURPOSES.get(extra, 'an extra')}")
+        rows = [(one.name, one.wanted, one.installed or "-", _verdict(one)) for one in members]
+        show_table(("package", "wanted", "installed", ""), rows, text_columns=4)
+        if missing[extra]:
+            typer.echo(f"to complete it: {install_command(missing[extra])}")
+    if not any(missing.values()):
+        typer.echo("\nNothing is missing.")
+
+
+def _verdict(one: Requirement) -> str:
+    if one.satisfied:
+        return "ok"
+    return "missing" if one.installed is None else "too old"

@@ -1,0 +1,88 @@
+"""``vdla run``: a compiled file on a device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vdla.runtime.cli.inputs import SEED, from_image, from_npy, random_input
+from vdla.runtime.cli.options import (
+    CheckOption,
+    Device,
+    DeviceOption,
+    ImageOption,
+    InputOption,
+    JsonOption,
+    read_config,
+)
+from vdla.runtime.cli.output import note, progress_bar
+from vdla.runtime.cli.report import show_run
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vdla.runtime.api import Network
+
+__all__ = ["execute", "run_network"]
+
+DIFFERS = 1
+
+
+def execute(
+    file: Annotated[Path, typer.Argument(metavar="FILE.vdla", help="What vdla compile wrote.")],
+    image: ImageOption = None,
+    input_file: InputOption = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="NAME|FILE.toml",
+            help="Refuse a file compiled for another configuration than this.",
+        ),
+    ] = None,
+    device: DeviceOption = Device.cycle,
+    check: CheckOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a compiled network on a device."""
+    if image is not None and input_file is not None:
+        raise typer.BadParameter("--image and --input exclude each other")
+    settings = None if config is None else read_config(config)
+
+    from vdla.runtime import api
+
+    network = api.load(file, config=settings)
+    run_network(network, image, input_file, device, check=check, as_json=as_json)
+
+
+def run_network(
+    network: Network,
+    image: Path | None,
+    input_file: Path | None,
+    device: Device,
+    *,
+    check: bool,
+    as_json: bool,
+) -> None:
+    """Run `network` on what the options give it and print the result.
+
+    Leaves with exit code 1 where ``--check`` finds a difference.
+    """
+    inputs = _inputs(network, image, input_file)
+    with progress_bar("running") as progress:
+        run = network.run(inputs, device=device.value, check=check, progress=progress)
+    show_run(run, as_json=as_json)
+    if check and not run.bit_exact:
+        raise typer.Exit(DIFFERS)
+
+
+def _inputs(network: Network, image: Path | None, input_file: Path | None) -> npt.NDArray[Any]:
+    shape, dtype = network.input_shape, network.input_dtype
+    if image is not None:
+        return from_image(image, shape, dtype)
+    if input_file is not None:
+        return from_npy(input_file, shape, dtype)
+    note(f"neither --image nor --input: running on random noise (seed {SEED})")
+    return random_input(shape, dtype)

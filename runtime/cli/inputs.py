@@ -1,0 +1,127 @@
+"""Turning what a user hands over - a picture, an array, or nothing - into an input tensor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["from_image", "from_npy", "random_input"]
+
+SEED = 0
+
+
+def from_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Read an input tensor; a leading axis may hold any number of images.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.npy`` file.
+    shape : tuple of int
+        What the network takes, batch first.
+    dtype : dtype
+        What the network takes.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of shape ``(n, *shape[1:])`` and of `dtype`.
+
+    Raises
+    ------
+    InputError
+        The file is no array, or one of another shape or dtype.
+    """
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"--input must be a .npy file: {path}: {error}") from None
+    if not isinstance(array, np.ndarray):  # an .npz archive
+        raise InputError(f"--input must hold one array, not an archive of several: {path}")
+    expected = np.dtype(dtype)
+    if array.shape == shape[1:]:
+        array = array[None]
+    if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
+        wanted = ", ".join(["n", *map(str, shape[1:])])
+        raise InputError(f"--input must have the shape ({wanted}), not {array.shape}: {path}")
+    if array.dtype != expected:
+        raise InputError(f"--input must be of dtype {expected}, not {array.dtype}: {path}")
+    return array
+
+
+def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Read a picture, scale its shorter side to the input, cut the middle and quantize it.
+
+    A network's input type spans the pixel's range, whatever real numbers its scale gives that
+    range, so pixel 0 is the lowest value of the type and pixel 255 the highest.
+
+    Parameters
+    ----------
+    path : Path
+        Any file Pillow can read.
+    shape : tuple of int
+        ``(n, height, width, channels)`` with 1 or 3 channels.
+    dtype : dtype
+        int8 (pixel - 128) or uint8 (pixel).
+
+    Returns
+    -------
+    numpy.ndarray
+        Of shape ``(1, height, width, channels)`` and of `dtype`.
+
+    Raises
+    ------
+    InputError
+        The file is no picture, or the input takes none.
+    """
+    import numpy as np
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    kind = np.dtype(dtype)
+    if len(shape) != 4 or shape[3] not in (1, 3) or kind not in (np.int8, np.uint8):
+        raise InputError(
+            f"--image needs a network whose input is int8 or uint8 of 1 or 3 channels, "
+            f"not {kind} of shape {shape}; give the tensor itself with --input FILE.npy"
+        )
+    _, height, width, channels = shape
+    try:
+        with Image.open(path) as opened:
+            picture = opened.convert("RGB" if channels == 3 else "L")
+    except (OSError, UnidentifiedImageError) as error:
+        raise InputError(f"--image must be a picture Pillow can read: {path}: {error}") from None
+    if picture.size != (width, height):
+        picture = ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR)
+    pixels: npt.NDArray[np.int16] = np.asarray(picture, dtype=np.int16)
+    lowest = int(np.iinfo(kind).min)
+    return (pixels + lowest).astype(kind).reshape(1, height, width, channels)
+
+
+def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return one image of uniform noise, the same on every call.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        What the network takes, batch first.
+    dtype : dtype
+        An integer type.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of shape ``(1, *shape[1:])`` and of `dtype`, over the type's whole range.
+    """
+    import numpy as np
+
+    limits = np.iinfo(np.dtype(dtype))
+    random = np.random.default_rng(SEED)
+    size = (1, *shape[1:])
+    return random.integers(limits.min, limits.max, size, dtype=np.dtype(dtype), endpoint=True)

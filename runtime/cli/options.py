@@ -1,0 +1,72 @@
+"""Options that several commands share, each said once."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from vdla.config import Config
+
+__all__ = [
+    "CheckOption",
+    "ConfigOption",
+    "Device",
+    "DeviceOption",
+    "ImageOption",
+    "InputOption",
+    "JsonOption",
+    "ModelArgument",
+    "VthreadsOption",
+    "read_config",
+]
+
+
+class Device(str, Enum):
+    """Where a compiled network runs."""
+
+    functional = "functional"
+    cycle = "cycle"
+
+
+ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="An int8 .tflite file, or resnet18 (built in).")
+]
+ConfigOption = Annotated[
+    str,
+    typer.Option("--config", metavar="NAME|FILE.toml", help="The accelerator's configuration."),
+]
+DeviceOption = Annotated[
+    Device,
+    typer.Option("--device", help="functional: results only; cycle: results and exact timing."),
+]
+VthreadsOption = Annotated[
+    int,
+    typer.Option("--vthreads", min=1, max=2, help="Virtual threads: 2 hides the memory's latency."),
+]
+CheckOption = Annotated[
+    bool, typer.Option("--check", help="Compare every layer with the integer interpreter.")
+]
+ImageOption = Annotated[
+    Path | None,
+    typer.Option("--image", metavar="FILE", help="A picture; cut and scaled to the input."),
+]
+InputOption = Annotated[
+    Path | None,
+    typer.Option("--input", metavar="FILE.npy", help="The input tensor, of its shape and dtype."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+DEFAULT_CONFIG = "PYNQ_Z1"
+
+
+def read_config(text: str) -> Config:
+    """Return the configuration of a name, or of a TOML file where `text` ends in ``.toml``."""
+    from vdla.config import Config, named
+
+    if text.endswith(".toml"):
+        return Config.from_toml(Path(text))
+    return named(text)

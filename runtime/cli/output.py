@@ -1,0 +1,90 @@
+"""How commands speak: results on stdout, everything about the work on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+__all__ = ["emit_json", "fail", "note", "progress_bar", "show_table"]
+
+FAILED = 2
+
+ProgressCallback = Callable[[int, int, str], None]
+
+
+def emit_json(value: Any) -> None:
+    """Write `value` to stdout as JSON, numpy scalars as the numbers they are."""
+    typer.echo(json.dumps(value, indent=2, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):  # numpy's scalars and arrays, without importing numpy
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def fail(message: str) -> NoReturn:
+    """Say on one red line of stderr what is wrong, and leave with exit code 2."""
+    line = " ".join(message.split())
+    Console(stderr=True, soft_wrap=True).print(
+        f"vdla: {line}", style="bold red", markup=False, highlight=False
+    )
+    raise typer.Exit(FAILED)
+
+
+def note(message: str) -> None:
+    """Say on stderr something the reader of the result should know."""
+    Console(stderr=True, soft_wrap=True).print(message, style="dim", markup=False, highlight=False)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[ProgressCallback]:
+    """Show a bar on stderr while the block runs; gone when it ends, absent where no one looks.
+
+    Yields
+    ------
+    Callable[[int, int, str], None]
+        To be called with the steps done, the steps in all, and what is being worked on.
+    """
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[doing]}"),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        task = bars.add_task(title, total=None, doing="")
+
+        def update(done: int, total: int, doing: str = "") -> None:
+            bars.update(task, completed=done, total=total, doing=doing)
+
+        yield update
+
+
+def show_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: int, title: str = ""
+) -> None:
+    """Print a table to stdout; the first `text_columns` are words, the others numbers."""
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        is_text = index < text_columns
+        table.add_column(
+            column, justify="left" if is_text else "right", no_wrap=True, overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*row)
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console = Console(markup=False, highlight=False, width=200)  # a pipe has no width to keep
+    console.print(table)

@@ -1,0 +1,110 @@
+"""What a run looks like on a terminal: a table of its layers, totals, and the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from vdla.runtime.cli.output import emit_json, show_table
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vdla.runtime.api import Run
+
+__all__ = ["show_run", "top_classes"]
+
+TOP = 5
+MAX_IMAGES_SHOWN = 10
+
+
+def top_classes(scores: npt.NDArray[Any], count: int = TOP) -> list[list[dict[str, Any]]]:
+    """Return, image by image, the classes of the highest scores, the first of equals first.
+
+    Parameters
+    ----------
+    scores : numpy.ndarray
+        ``(n, ...)``; whatever follows the first axis is one row of classes.
+    count : int
+        How many classes of each image.
+
+    Returns
+    -------
+    list of list of dict
+        For each image, ``{"class": index, "score": score}``, best first.
+    """
+    rows = scores.reshape(scores.shape[0], -1)
+    order = (-rows.astype("f8")).argsort(axis=1, kind="stable")[:, :count]
+    return [
+        [{"class": int(index), "score": row[index].item()} for index in best]
+        for row, best in zip(rows, order, strict=True)
+    ]
+
+
+def show_run(run: Run, *, as_json: bool) -> None:
+    """Print a run to stdout, as a table or as JSON."""
+    summary = run.summary()
+    summary["classes"] = top_classes(list(run.outputs.values())[-1])
+    if as_json:
+        emit_json(summary)
+        return
+    _show_layers(summary["layers"])
+    typer.echo()
+    _show_totals(summary)
+    _show_classes(summary["classes"])
+
+
+def _show_layers(layers: Sequence[Mapping[str, Any]]) -> None:
+    causes = list(dict.fromkeys(cause for layer in layers for cause in layer["waiting"] or {}))
+    columns = ["layer", "operator", "on", "cycles", "MAC use", "bytes moved"]
+    rows = [
+        [
+            str(layer["name"]),
+            str(layer["op"]),
+            str(layer["device"]),
+            _number(layer["cycles"]),
+            _percent(layer["mac_utilization"]),
+            _number(layer["dram_bytes"]),
+            *(_number((layer["waiting"] or {}).get(cause)) for cause in causes),
+        ]
+        for layer in layers
+    ]
+    waiting = [f"wait {cause}" for cause in causes]
+    show_table([*columns, *waiting], rows, text_columns=3)
+
+
+def _show_totals(summary: Mapping[str, Any]) -> None:
+    if summary["cycles"] is not None:
+        typer.echo(
+            f"{summary['cycles']:,} cycles on {summary['config']}; "
+            f"{_number(summary['mac_cycles_ideal'])} would do at full MAC utilization "
+            f"({_percent(summary['mac_utilization'])})"
+        )
+    rate = summary["sim_cycles_per_second"]
+    speed = f", {rate / 1e6:.1f} million cycles a second" if rate else ""
+    typer.echo(f"simulated in {summary['sim_seconds']:.2f} s{speed}")
+    if summary.get("bit_exact") is not None:
+        typer.echo(
+            "every layer equals the integer interpreter"
+            if summary["bit_exact"]
+            else "NOT equal to the integer interpreter"
+        )
+
+
+def _show_classes(classes: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+    for index, best in enumerate(classes[:MAX_IMAGES_SHOWN]):
+        words = ", ".join(f"{one['class']} ({one['score']})" for one in best)
+        image = f" of image {index}" if len(classes) > 1 else ""
+        typer.echo(f"classes{image} (score): {words}")
+    if len(classes) > MAX_IMAGES_SHOWN:
+        typer.echo(f"and {len(classes) - MAX_IMAGES_SHOWN} images more; --json has them all")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"

@@ -1,0 +1,45 @@
+"""``vdla simulate``: a network's file, compiled and run in one step."""
+
+from __future__ import annotations
+
+import typer
+
+from vdla.runtime.cli.execute import run_network
+from vdla.runtime.cli.options import (
+    DEFAULT_CONFIG,
+    CheckOption,
+    ConfigOption,
+    Device,
+    DeviceOption,
+    ImageOption,
+    InputOption,
+    JsonOption,
+    ModelArgument,
+    VthreadsOption,
+    read_config,
+)
+from vdla.runtime.cli.output import progress_bar
+
+__all__ = ["simulate"]
+
+
+def simulate(
+    model: ModelArgument,
+    image: ImageOption = None,
+    input_file: InputOption = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    device: DeviceOption = Device.cycle,
+    vthreads: VthreadsOption = 2,
+    check: CheckOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compile a network, run it on a simulator, and show where its cycles go."""
+    if image is not None and input_file is not None:
+        raise typer.BadParameter("--image and --input exclude each other")
+    settings = read_config(config)
+
+    from vdla.runtime import api
+
+    with progress_bar("compiling") as progress:
+        network = api.compile(model, config=settings, vthreads=vthreads, progress=progress)
+    run_network(network, image, input_file, device, check=check, as_json=as_json)
