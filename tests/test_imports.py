@@ -24,6 +24,7 @@ PARTS = {
     "vdla.errors": "base",
     "vdla.isa": "base",
     "vdla.module": "base",
+    "vdla.program": "base",
     "vdla.registers": "base",
     "vdla.timing": "base",
     "vdla.bitstreams": "bitstreams",

@@ -52,8 +52,11 @@ class Requirement:
         """Whether a version is installed, and one in the wanted range."""
         if self.installed is None:
             return False
-        lowest = self.wanted.removeprefix(">=")
-        return _release(self.installed) >= _release(lowest)
+        have = _release(self.installed)
+        if self.wanted.startswith("=="):  # ==X.Y.* : one minor version
+            exact = _release(self.wanted.removeprefix("=="))
+            return have[: len(exact)] == exact
+        return have >= _release(self.wanted.removeprefix(">="))
 
 
 def requirements() -> list[Requirement]:
@@ -100,5 +103,9 @@ def _installed(name: str) -> str | None:
 
 
 def _release(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, without the zeros at its end: 2 and 2.0.0 are equal."""
     match = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(part) for part in match[0].split(".")) if match else ()
+    numbers = [int(part) for part in match[0].split(".")] if match else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
