@@ -1,0 +1,139 @@
+"""Running a graph, one operator after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler.graph import Graph
+from vdla.errors import InputError
+
+from .operators import OPERATORS, Value
+
+__all__ = ["Interpreter"]
+
+Array = npt.NDArray[Any]
+
+_PATCH_BYTES = 64 << 20
+"""Bound on the largest array of patches that a convolution gathers, for a few images at a time."""
+
+
+class Interpreter:
+    """Run a graph on numpy arrays.
+
+    Integer operators follow TFLite's reference kernels to the bit; float operators are float32.
+
+    Parameters
+    ----------
+    graph : Graph
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vdla.compiler.graph import resnet18
+    >>> graph = resnet18()
+    >>> images = np.zeros((1, 224, 224, 3), np.int8)
+    >>> Interpreter(graph).run(images)[graph.outputs[0]].shape
+    (1, 1000)
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._images_at_once = max(1, _PATCH_BYTES // max(1, self._widest_patches()))
+
+    def run(self, inputs: Array | Mapping[str, Array], keep_all: bool = False) -> dict[str, Array]:
+        """Compute the graph's outputs.
+
+        Parameters
+        ----------
+        inputs : array or mapping of str to array
+            Each (N, ...) with the dtype and the trailing shape of the graph's input; N is any
+            number of images. An array alone serves a graph with one input.
+        keep_all : bool
+            Return every activation, not only the outputs.
+
+        Returns
+        -------
+        dict of str to array
+            By tensor name, (N, ...) each.
+
+        Raises
+        ------
+        InputError
+            An input is missing, unknown, or of the wrong dtype or shape.
+        ModelError
+            A sum of products passes 32 bits.
+        """
+        given = self._checked(inputs)
+        images = next(iter(given.values())).shape[0]
+        step = self._images_at_once
+        parts = [
+            self._run_some({k: v[i : i + step] for k, v in given.items()}, keep_all)
+            for i in range(0, images, step)
+        ]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _run_some(self, given: dict[str, Array], keep_all: bool) -> dict[str, Array]:
+        tensors = self.graph.tensors
+        values = dict(given)
+        for tensor in tensors.values():
+            if tensor.data is not None:
+                values[tensor.name] = tensor.data
+        for node in self.graph.nodes:
+            operands = [Value(tensors[name], values[name]) for name in node.inputs]
+            output = self.graph.output_tensor(node)
+            values[output.name] = OPERATORS[node.op](node, operands, output)
+            if not keep_all:
+                self._forget(values, node.name, node.inputs)
+        kept = self.graph.outputs
+        if keep_all:
+            kept = tuple(n for n, t in tensors.items() if not t.is_constant)
+        return {name: values[name] for name in kept}
+
+    def _forget(self, values: dict[str, Array], node: str, names: tuple[str, ...]) -> None:
+        for name in set(names) - set(self.graph.outputs):
+            if self.graph.consumers(name)[-1].name == node:
+                del values[name]
+
+    def _checked(self, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
+        names = self.graph.inputs
+        if not isinstance(inputs, Mapping):
+            if len(names) != 1:
+                raise InputError(
+                    f"A network with several inputs takes a mapping by name, not one array; "
+                    f"{self.graph.name!r} reads {', '.join(names)}. Name them."
+                )
+            inputs = {names[0]: inputs}
+        if set(inputs) != set(names):
+            raise InputError(
+                f"The inputs must be {', '.join(names)}, not {', '.join(sorted(inputs))}. "
+                "Give each by its name."
+            )
+        given = {name: np.asarray(inputs[name]) for name in names}
+        for name, array in given.items():
+            tensor = self.graph.tensors[name]
+            rest = tensor.shape[1:]
+            if array.dtype != tensor.dtype or array.shape[1:] != rest or not array.size:
+                raise InputError(
+                    f"Input {name!r} must be {tensor.dtype} of shape (N, "
+                    f"{', '.join(map(str, rest))}) with N at least 1, not {array.dtype} of shape "
+                    f"{array.shape}. Convert it."
+                )
+        if len({array.shape[0] for array in given.values()}) > 1:
+            counts = {name: array.shape[0] for name, array in given.items()}
+            raise InputError(
+                f"Every input must hold the same number of images, not {counts}. Trim them."
+            )
+        return given
+
+    def _widest_patches(self) -> int:
+        widest = 0
+        for node in self.graph.nodes:
+            if node.op == "conv2d":
+                weight, output = self.graph.tensors[node.inputs[1]], self.graph.output_tensor(node)
+                taps = weight.size // weight.shape[0]
+                widest = max(widest, 8 * taps * output.size // output.shape[-1])
+        return widest
