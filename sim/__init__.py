@@ -1,1 +1,1 @@
-"""Simulators of the accelerator: the functional model and the cycle model."""
+"""Simulators of the accelerator: the functional model, the cycle model and the race check."""

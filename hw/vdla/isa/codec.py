@@ -11,7 +11,8 @@ from vdla.config import Config
 from vdla.errors import EncodingError
 
 from .fields import AluOp, MemoryType, Opcode, layout, uop_layout
-from .instructions import Alu, Finish, Gemm, Instruction, Load, Store
+from .instructions import Alu, Finish, Gemm, Instruction, Load, ModuleName, Store
+from .tokens import FLAGS, TOKEN_FLAGS
 
 __all__ = [
     "decode",
@@ -84,7 +85,7 @@ def decode_one(word: int, config: Config) -> Instruction:
 
 def _check_legal(word: int, config: Config) -> Opcode:
     code = word & 7
-    if code not in _CLASSES.keys():
+    if code not in _CLASSES:
         raise EncodingError(f"An opcode must be one of 0..4, not {code}.")
     opcode = Opcode(code)
     if opcode in (Opcode.LOAD, Opcode.STORE):
@@ -97,12 +98,27 @@ def _check_legal(word: int, config: Config) -> Opcode:
             )
         if opcode is Opcode.LOAD and memory_type == MemoryType.OUT:
             raise EncodingError("LOAD must fill UOP, WGT, INP or ACC, not OUT (4).")
+        _check_flags(word, opcode, MemoryType(memory_type), config)
     if opcode is Opcode.ALU:
         place = next(b for b in layout(opcode, config) if b.name == "alu_opcode")
         alu = word >> place.lsb & 7
         if alu > max(AluOp):
             raise EncodingError(f"An ALU opcode must be one of 0..5, not {alu}.")
     return opcode
+
+
+def _check_flags(word: int, opcode: Opcode, memory_type: MemoryType, config: Config) -> None:
+    module = ModuleName.COMPUTE
+    if opcode is Opcode.STORE:
+        module = ModuleName.STORE
+    elif memory_type in (MemoryType.INP, MemoryType.WGT):
+        module = ModuleName.LOAD
+    for bits in layout(opcode, config):
+        if bits.name in FLAGS and bits.name not in TOKEN_FLAGS[module] and word >> bits.lsb & 1:
+            raise EncodingError(
+                f"An instruction of the {module.value} module must not set {bits.name}: the "
+                f"module has no neighbour on that side."
+            )
 
 
 def encode(program: Iterable[Instruction], config: Config) -> NDArray[np.uint64]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Union
+from typing import ClassVar, TypeAlias
 
 from .fields import AluOp, MemoryType, Opcode
 
 __all__ = ["Alu", "Finish", "Gemm", "Instruction", "Load", "ModuleName", "Store", "module_of"]
 
 
-class ModuleName(str, Enum):
+class ModuleName(Enum):
     """The three modules that execute instructions."""
 
     LOAD = "load"
@@ -50,8 +50,8 @@ class Load(_Tokens):
 
     @property
     def sram_size(self) -> int:
-        """Scratchpad entries written. None where ``x_size`` is 0."""
-        if self.x_size == 0:
+        """Scratchpad entries written: 0 where ``x_size`` or ``y_size`` is 0."""
+        if self.x_size == 0 or self.y_size == 0:
             return 0
         rows = self.y_pad_0 + self.y_size + self.y_pad_1
         return rows * (self.x_pad_0 + self.x_size + self.x_pad_1)
@@ -116,7 +116,7 @@ class Finish(_Tokens):
     opcode: ClassVar[Opcode] = Opcode.FINISH
 
 
-Instruction = Union[Load, Store, Gemm, Alu, Finish]
+Instruction: TypeAlias = Load | Store | Gemm | Alu | Finish
 
 
 def module_of(instruction: Instruction) -> ModuleName:

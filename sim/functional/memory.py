@@ -1,0 +1,93 @@
+"""LOAD and STORE."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from vdla.config import Config
+from vdla.errors import ProgramError
+from vdla.isa import Load, MemoryType, Store, element_bytes, sram_depth
+
+from .state import State
+
+__all__ = ["execute_load", "execute_store"]
+
+
+def execute_load(state: State, load: Load) -> None:
+    """Fill consecutive scratchpad entries with a padded block from memory.
+
+    A block of no rows or no columns writes nothing, not even its padding.
+    """
+    if load.x_size == 0 or load.y_size == 0:
+        return
+    config, kind = state.config, load.memory_type
+    _require_entries(config, kind, load.sram_base, load.sram_size)
+    dtype, shape = _element(config, kind)
+    rows = load.y_pad_0 + load.y_size + load.y_pad_1
+    columns = load.x_pad_0 + load.x_size + load.x_pad_1
+    images = len(state.dram)
+    padding = np.array(load.pad_value).astype(dtype)
+    entries = np.full((images, rows, columns, *shape), padding)
+    block = np.ascontiguousarray(_block(state, load)).view(dtype)
+    entries[
+        :,
+        load.y_pad_0 : load.y_pad_0 + load.y_size,
+        load.x_pad_0 : load.x_pad_0 + load.x_size,
+    ] = block.reshape(images, load.y_size, load.x_size, *shape)
+    state.write(kind, load.sram_base, entries.reshape(images, rows * columns, *shape))
+
+
+def execute_store(state: State, store: Store) -> None:
+    """Copy consecutive OUT entries to a block in memory, row after row."""
+    if store.x_size == 0 or store.y_size == 0:
+        return
+    count = store.y_size * store.x_size
+    _require_entries(state.config, MemoryType.OUT, store.sram_base, count)
+    entries = state.out[:, store.sram_base : store.sram_base + count]
+    rows = entries.reshape(len(entries), store.y_size, -1).view(np.uint8)
+    block = _block(state, store)
+    if store.x_stride >= store.x_size:
+        block[...] = rows
+        return
+    for y in range(store.y_size):  # rows overlap: the last one counts
+        block[:, y] = rows[:, y]
+
+
+def _require_entries(config: Config, kind: MemoryType, first: int, count: int) -> None:
+    depth = sram_depth(kind, config)
+    if first + count > depth:
+        raise ProgramError(
+            f"{kind.name} entries must lie below {depth} on {config.name}, not reach "
+            f"{first}..{first + count - 1}."
+        )
+
+
+def _element(config: Config, kind: MemoryType) -> tuple[type[np.generic], tuple[int, ...]]:
+    """Return dtype and shape of an element in memory."""
+    if kind is MemoryType.UOP:
+        return np.uint32, ()
+    if kind is MemoryType.WGT:
+        return np.int8, (config.block_out, config.block_in)
+    if kind is MemoryType.INP:
+        return np.int8, (config.batch, config.block_in)
+    return (np.int32 if kind is MemoryType.ACC else np.int8), (config.batch, config.block_out)
+
+
+def _block(state: State, transfer: Load | Store) -> NDArray[np.uint8]:
+    """Return a view of the memory a transfer touches, shape (images, y_size, row bytes)."""
+    size = element_bytes(transfer.memory_type, state.config)
+    start = state.base + transfer.dram_base * size
+    last = start + ((transfer.y_size - 1) * transfer.x_stride + transfer.x_size) * size
+    if start < 0 or last > state.dram.shape[1]:
+        raise ProgramError(
+            f"Memory addresses must lie in 0..{state.dram.shape[1] - 1:#x}, the image given, not "
+            f"{start:#x}..{last - 1:#x}."
+        )
+    by_image, by_byte = state.dram.strides
+    return as_strided(
+        state.dram[:, start:],
+        (len(state.dram), transfer.y_size, transfer.x_size * size),
+        (by_image, transfer.x_stride * size * by_byte, by_byte),
+    )
