@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 import vdla
 from vdla.errors import VdlaError
-from vdla.runtime.cli import build, doctor, execute, simulate
+from vdla.runtime.cli import bench, build, doctor, execute, listing, simulate
 from vdla.runtime.cli.output import fail
 from vdla.runtime.cli.requirements import install_command, providing
 
@@ -71,4 +71,7 @@ def _root(
 app.command("simulate")(simulate.simulate)
 app.command("compile")(build.build)
 app.command("run")(execute.execute)
+app.command("disasm")(listing.disasm)
+app.command("asm")(listing.asm)
+app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)

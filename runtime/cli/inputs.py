@@ -41,7 +41,7 @@ def from_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.ND
     import numpy as np
 
     try:
-        array = np.load(path, allow_pickle=False)
+        array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"--input must be a .npy file: {path}: {error}") from None
     if not isinstance(array, np.ndarray):  # an .npz archive
@@ -101,7 +101,8 @@ def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.
         picture = ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR)
     pixels: npt.NDArray[np.int16] = np.asarray(picture, dtype=np.int16)
     lowest = int(np.iinfo(kind).min)
-    return (pixels + lowest).astype(kind).reshape(1, height, width, channels)
+    shifted: npt.NDArray[Any] = (pixels + lowest).astype(kind)
+    return shifted.reshape(1, height, width, channels)
 
 
 def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -122,6 +123,8 @@ def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[An
     import numpy as np
 
     limits = np.iinfo(np.dtype(dtype))
-    random = np.random.default_rng(SEED)
-    size = (1, *shape[1:])
-    return random.integers(limits.min, limits.max, size, dtype=np.dtype(dtype), endpoint=True)
+    source = np.random.default_rng(SEED)
+    noise: npt.NDArray[Any] = source.integers(
+        limits.min, limits.max, (1, *shape[1:]), dtype=np.dtype(dtype), endpoint=True
+    )
+    return noise

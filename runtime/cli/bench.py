@@ -1,0 +1,177 @@
+"""``vdla bench``: the figures that the documentation quotes, taken anew."""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vdla.runtime.cli.options import (
+    DEFAULT_CONFIG,
+    CheckOption,
+    ConfigOption,
+    JsonOption,
+    VthreadsOption,
+    read_config,
+)
+from vdla.runtime.cli.output import emit_json, progress_bar, show_table
+
+if TYPE_CHECKING:
+    from vdla.runtime.api import Network
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Measure the machine and the simulator.", no_args_is_help=True)
+
+DIFFERS = 1
+THREAD_SETTINGS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+
+@app.command("convs")
+def convs(
+    config: ConfigOption = DEFAULT_CONFIG,
+    check: CheckOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the ten offloaded convolutions of ResNet-18 with one and with two virtual threads."""
+    settings = read_config(config)
+
+    from vdla.runtime.cli.convolutions import measure
+
+    with progress_bar("convolutions") as progress:
+        result = measure(settings, check=check, progress=progress)
+    if as_json:
+        emit_json(result)
+    else:
+        _show_convs(result)
+    if result.get("bit_exact") is False:
+        raise typer.Exit(DIFFERS)
+
+
+def _show_convs(result: dict[str, Any]) -> None:
+    rows = [
+        [
+            layer["name"],
+            layer["shape"],
+            f"{layer['occurrences']}",
+            f"{layer['mac_cycles_ideal']:,}",
+            *(f"{layer['cycles'][threads]:,}" for threads in ("1", "2")),
+            *(f"{100 * layer['mac_utilization'][threads]:.1f} %" for threads in ("1", "2")),
+            f"{layer['cycles']['1'] / layer['cycles']['2']:.2f}",
+        ]
+        for layer in result["layers"]
+    ]
+    columns = [
+        "layer",
+        "convolution",
+        "times",
+        "ideal",
+        "1 thread",
+        "2 threads",
+        "use, 1",
+        "use, 2",
+    ]
+    show_table([*columns, "speed-up"], rows, text_columns=2)
+    use = result["mac_utilization"]
+    typer.echo(
+        f"\nover all, weighted by occurrence: {100 * use['1']:.1f} % of peak with one thread, "
+        f"{100 * use['2']:.1f} % with two, on {result['config']}"
+    )
+    if "bit_exact" in result:
+        typer.echo("equal to the interpreter" if result["bit_exact"] else "NOT equal")
+
+
+@app.command("sim")
+def sim(
+    model: Annotated[str, typer.Option("--model", help="What to simulate.")] = "resnet18",
+    config: ConfigOption = DEFAULT_CONFIG,
+    vthreads: VthreadsOption = 2,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Runs of each simulator.")] = 3,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the cycle model's speed, values included, against the functional model.
+
+    CPU time of the whole process tree on one thread. One run of each goes before, so that
+    compiled code is loaded; then both alternate, and medians are given.
+    """
+    settings = read_config(config)
+    os.environ.update(dict.fromkeys(THREAD_SETTINGS, "1"))  # before numpy starts its threads
+
+    from vdla.runtime import api
+    from vdla.runtime.cli.inputs import random_input
+
+    start = _cpu_seconds()
+    with progress_bar("compiling") as progress:
+        network = api.compile(model, config=settings, vthreads=vthreads, progress=progress)
+    compile_seconds = _cpu_seconds() - start
+    image = random_input(network.input_shape, network.input_dtype)
+    seconds: dict[str, list[float]] = {"cycle": [], "functional": []}
+    cycles = 0
+    with progress_bar("simulating") as progress:
+        for repeat in range(repeats + 1):
+            for device, taken in seconds.items():
+                progress(repeat, repeats + 1, device)
+                spent, run_cycles = _timed(network, image, device)
+                cycles = run_cycles or cycles
+                if repeat:  # the first run of each warms up
+                    taken.append(spent)
+    result = _summary(seconds, cycles)
+    result |= {
+        "compile_cpu_seconds": compile_seconds,
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "model": model,
+        "config": settings.name,
+        "config_hash": f"{settings.hash:016x}",
+    }
+    if as_json:
+        emit_json(result)
+    else:
+        _show_sim(result)
+
+
+def _timed(network: Network, image: Any, device: str) -> tuple[float, int | None]:
+    start = _cpu_seconds()
+    run = network.run(image, device=device)
+    return _cpu_seconds() - start, run.cycles
+
+
+def _cpu_seconds() -> float:
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
+def _summary(seconds: dict[str, list[float]], cycles: int) -> dict[str, Any]:
+    median = {device: statistics.median(taken) for device, taken in seconds.items()}
+    return {
+        "cycles": cycles,
+        "cpu_seconds": seconds,
+        "cpu_seconds_median": median,
+        "sim_cycles_per_second": cycles / median["cycle"],
+        "functional_over_cycle": median["functional"] / median["cycle"],
+    }
+
+
+def _show_sim(result: dict[str, Any]) -> None:
+    typer.echo(
+        f"{result['model']} on {result['config']}: {result['cycles']:,} cycles, "
+        f"{result['sim_cycles_per_second'] / 1e6:.2f} million a CPU second"
+    )
+    for device, taken in result["cpu_seconds"].items():
+        typer.echo(
+            f"{device:10} {result['cpu_seconds_median'][device]:.2f} CPU seconds "
+            f"(median of {len(taken)}, {min(taken):.2f} to {max(taken):.2f})"
+        )
+    typer.echo(f"functional over cycle: {result['functional_over_cycle']:.2f}")
+    typer.echo(
+        f"compiled in {result['compile_cpu_seconds']:.1f} CPU seconds; "
+        f"peak memory {result['peak_rss_bytes'] / 2**20:.0f} MiB"
+    )

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vdla.config import PYNQ_Z1
+from vdla.isa import Finish, Load, MemoryType, encode
+
+PROGRAM = [
+    Load(
+        memory_type=MemoryType.INP,
+        sram_base=0,
+        dram_base=16,
+        y_size=14,
+        x_size=14,
+        x_stride=56,
+        push_next=True,
+    ),
+    Finish(pop_prev=True),
+]
+LISTING = """\
+load.inp  sram=0 dram=0x10 y=14 x=14 stride=56 ; push_next
+finish    ; pop_prev
+"""
+
+
+@pytest.fixture
+def binary(tmp_path: Path) -> Path:
+    path = tmp_path / "a.bin"
+    path.write_bytes(encode(PROGRAM, PYNQ_Z1).tobytes())
+    return path
+
+
+def test_bare_instructions_are_listed(vdla_command: Any, binary: Path) -> None:
+    outcome = vdla_command("disasm", str(binary))
+    assert (outcome.code, outcome.out) == (0, LISTING)
+
+
+def test_a_listing_as_json_names_the_modules(vdla_command: Any, binary: Path) -> None:
+    lines = json.loads(vdla_command("disasm", str(binary), "--json").out)
+    assert [(line["index"], line["module"]) for line in lines] == [(0, "load"), (1, "compute")]
+    assert lines[1]["text"] == "finish    ; pop_prev"
+
+
+def test_a_torn_binary_is_refused(vdla_command: Any, binary: Path) -> None:
+    binary.write_bytes(binary.read_bytes()[:-3])
+    outcome = vdla_command("disasm", str(binary))
+    assert outcome.code == 2
+    assert outcome.err == (
+        f"vdla: Bare instructions must take a multiple of 16 bytes, not 29: {binary}\n"
+    )
+
+
+def test_a_missing_file_is_refused(vdla_command: Any, tmp_path: Path) -> None:
+    outcome = vdla_command("disasm", str(tmp_path / "a.bin"))
+    assert outcome.code == 2
+    assert outcome.err.startswith("vdla: A program must be a readable file: ")
+
+
+def test_text_that_is_none_is_refused(vdla_command: Any, tmp_path: Path) -> None:
+    outcome = vdla_command("asm", str(tmp_path / "a.s"), "-o", str(tmp_path / "a.bin"))
+    assert outcome.code == 2
+    assert outcome.err.startswith("vdla: A program in assembly must be a text file: ")
+
+
+def test_a_listing_assembles_to_the_same_bytes(
+    vdla_command: Any, binary: Path, tmp_path: Path
+) -> None:
+    text, again = tmp_path / "a.s", tmp_path / "b.bin"
+    text.write_text(vdla_command("disasm", str(binary)).out)
+    outcome = vdla_command("asm", str(text), "-o", str(again))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert again.read_bytes() == binary.read_bytes()
