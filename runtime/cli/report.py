@@ -53,6 +53,8 @@ def show_run(run: Run, *, as_json: bool) -> None:
     _show_layers(summary["layers"])
     typer.echo()
     _show_totals(summary)
+    if run.first_difference is not None:
+        typer.echo(f"first difference: {run.first_difference}")
     _show_classes(summary["classes"])
 
 
