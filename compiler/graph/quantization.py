@@ -209,7 +209,9 @@ def rescale_params(graph: Graph, node: Node) -> RescaleParams:
     x = tensor_quant(graph.input_tensors(node)[0])
     output = graph.output_tensor(node)
     y = tensor_quant(output)
-    m, shift = quantize_multiplier(float(x.scale[0]) / float(y.scale[0]))
+    # TFLite divides the scales of a ReLU as float32 numbers, those of a quantize as doubles.
+    width = np.float64 if node.op == "quantize" else np.float32
+    m, shift = quantize_multiplier(float(x.scale.astype(width)[0] / y.scale.astype(width)[0]))
     limits = np.iinfo(output.dtype)
     return RescaleParams(
         multiplier=m,

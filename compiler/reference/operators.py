@@ -60,9 +60,9 @@ def _is_real(output: Tensor) -> bool:
 
 def _finish_sum(total: Array, node: Node, inputs: Sequence[Value], output: Tensor) -> Array:
     """Add the bias and bring a sum of products to the output's scale."""
-    bias = inputs[2].array if len(inputs) > 2 else np.zeros(1, total.dtype)
+    bias = inputs[2].array if len(inputs) > 2 else np.zeros(1, np.int32)
     if _is_real(output):
-        return _store(total + bias, output, node.attrs["clip"])
+        return _store(total + bias.astype(total.dtype), output, node.attrs["clip"])
     accumulated = total.astype(np.int64) + bias
     if max(accumulated.max(), -1 - accumulated.min()) >= 1 << 31:
         raise ModelError(
@@ -188,19 +188,21 @@ def _relu(node: Node, inputs: Sequence[Value], output: Tensor) -> Array:
     clip = node.attrs["clip"]
     if _is_real(output):
         return _store(inputs[0].array, output, clip)
-    return _store(_requantize(node, inputs[0], output), output, clip)
+    data, target = inputs[0], Value(output, inputs[0].array)
+    # TFLite divides these two scales as float32 numbers, where quantize divides doubles.
+    ratio = np.float32(data.scale) / np.float32(target.scale)
+    return _store(_requantize(node, data, target, ratio), output, clip)
 
 
-def _requantize(node: Node, data: Value, output: Tensor) -> Array:
-    target = Value(output, data.array)
-    factor = fixed_point(data.scale / target.scale)
-    return rescale(data.centred, *factor, node.attrs["rounding"]) + target.quant.zero_point
+def _requantize(node: Node, data: Value, target: Value, ratio: npt.ArrayLike) -> Array:
+    scaled = rescale(data.centred, *fixed_point(ratio), node.attrs["rounding"])
+    return np.asarray(scaled + target.quant.zero_point)
 
 
 def _quantize(node: Node, inputs: Sequence[Value], output: Tensor) -> Array:
     data, target = inputs[0], Value(output, inputs[0].array)
     if data.array.dtype.kind in "iu":
-        return _store(_requantize(node, data, output), output, None)
+        return _store(_requantize(node, data, target, data.scale / target.scale), output, None)
     steps = round_half_away(data.array / np.float32(target.scale))
     return _store(steps + target.quant.zero_point, output, None)
 
