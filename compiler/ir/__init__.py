@@ -1,0 +1,1 @@
+"""Loop IR: statements, index arithmetic, printer, verifier."""

@@ -1,0 +1,184 @@
+"""Arithmetic on index expressions: canonical sums, ranges, affine coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from vdla.compiler.te.expr import Binary, Const, Expr, Var, as_expr, map_expr, walk
+from vdla.errors import LoweringError
+
+__all__ = ["affine", "const_bounds", "lookup", "relax", "simplify", "uses"]
+
+_Terms = dict[Expr, int]
+
+
+def uses(expr: Expr, variables: Iterable[Var]) -> bool:
+    """Tell whether an expression contains one of the variables."""
+    wanted = set(variables)
+    return any(part in wanted for part in walk(expr) if isinstance(part, Var))
+
+
+def _sum_of(expr: Expr) -> tuple[_Terms, int]:
+    """Split an expression into integer multiples of atoms and a constant."""
+    if isinstance(expr, Const):
+        return {}, expr.value
+    if isinstance(expr, Binary) and expr.op in ("+", "-"):
+        left, a = _sum_of(expr.a)
+        right, b = _sum_of(expr.b)
+        sign = 1 if expr.op == "+" else -1
+        for atom, factor in right.items():
+            left[atom] = left.get(atom, 0) + sign * factor
+        return {atom: f for atom, f in left.items() if f}, a + sign * b
+    if isinstance(expr, Binary) and expr.op == "*":
+        for scale, rest in ((expr.a, expr.b), (expr.b, expr.a)):
+            if isinstance(scale, Const):
+                terms, constant = _sum_of(rest)
+                scaled = {atom: f * scale.value for atom, f in terms.items() if f * scale.value}
+                return scaled, constant * scale.value
+    return {expr: 1}, 0
+
+
+def _from_sum(terms: _Terms, constant: int) -> Expr:
+    result: Expr = Const(0)
+    for atom, factor in terms.items():
+        result = result + atom * factor
+    return result + constant
+
+
+def simplify(expr: Expr) -> Expr:
+    """Return an equal expression in canonical form, so that equal sums compare equal."""
+
+    def visit(part: Expr) -> Expr | None:
+        if not isinstance(part, Binary):
+            return None
+        a, b = simplify(part.a), simplify(part.b)
+        if part.op in ("+", "-", "*"):
+            return _from_sum(*_sum_of(Binary(part.op, a, b)))
+        if part.op in ("min", "max"):
+            terms, constant = _sum_of(a - b)
+            if not terms:
+                return a if (constant <= 0) == (part.op == "min") else b
+        if part.op in ("//", "%") and isinstance(b, Const):
+            terms, constant = _sum_of(a)
+            if all(f % b.value == 0 for f in (*terms.values(), constant)):
+                whole = {atom: f // b.value for atom, f in terms.items()}
+                return _from_sum(whole, constant // b.value) if part.op == "//" else Const(0)
+        return _rebuild(part.op, a, b)
+
+    return map_expr(expr, visit)
+
+
+def _rebuild(op: str, a: Expr, b: Expr) -> Expr:
+    if isinstance(a, Const) and isinstance(b, Const):
+        return map_expr(Binary(op, a, b), lambda _: None)
+    return Binary(op, a, b)
+
+
+def relax(expr: Expr, var: Var, extent: Expr) -> tuple[Expr, Expr]:
+    """Return the least and greatest value while a variable runs over ``0 .. extent - 1``.
+
+    Other variables stay as they are. The range is exact for sums with a ``min`` of the
+    variable's own tile, and conservative elsewhere.
+    """
+    return _least(expr, var, extent), _greatest(expr, var, extent)
+
+
+def _greatest(expr: Expr, var: Var, extent: Expr) -> Expr:
+    return _extreme(expr, var, extent, upper=True)
+
+
+def _least(expr: Expr, var: Var, extent: Expr) -> Expr:
+    return _extreme(expr, var, extent, upper=False)
+
+
+def _extreme(expr: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
+    if not uses(expr, (var,)):
+        return expr
+    terms, constant = _sum_of(simplify(expr))
+    bounded = [
+        a for a in terms if isinstance(a, Binary) and a.op in ("min", "max") and uses(a, (var,))
+    ]
+    if bounded and len(terms) > 1:
+        # rest + f * min(x, y) = min(rest + f * x, rest + f * y): keeps the last tile's bound tight.
+        atom, factor = bounded[0], terms[bounded[0]]
+        rest = _from_sum({a: f for a, f in terms.items() if a is not atom}, constant)
+        sides = [
+            _extreme(simplify(rest + side * factor), var, extent, upper=upper)
+            for side in (atom.a, atom.b)
+        ]
+        flipped = {"min": "max", "max": "min"}[atom.op]
+        return simplify(_rebuild(atom.op if factor > 0 else flipped, *sides))
+    total: Expr = Const(constant)
+    for atom, factor in terms.items():
+        total = total + _atom_extreme(atom, var, extent, upper=upper == (factor > 0)) * factor
+    return simplify(total)
+
+
+def _atom_extreme(atom: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
+    if atom is var:
+        return extent - 1 if upper else Const(0)
+    if not uses(atom, (var,)):
+        return atom
+    if isinstance(atom, Binary):
+        if atom.op in ("min", "max", "*"):  # factors of a product of extents are not negative
+            a = _extreme(atom.a, var, extent, upper=upper)
+            b = _extreme(atom.b, var, extent, upper=upper)
+            return simplify(_rebuild(atom.op, a, b))
+        if atom.op == "//" and not uses(atom.b, (var,)):
+            return simplify(_extreme(atom.a, var, extent, upper=upper) // atom.b)
+        if atom.op == "%" and not uses(atom.b, (var,)):
+            return atom.b - 1 if upper else Const(0)
+    raise LoweringError(
+        f"An index must be built from +, -, *, //, %, min and max for its range to be known, "
+        f"not {atom}."
+    )
+
+
+def const_bounds(expr: Expr, loops: Iterable[tuple[Var, Expr]]) -> tuple[int, int]:
+    """Return integer bounds of an expression under enclosing loops, outermost first."""
+    low = high = simplify(expr)
+    for var, extent in reversed(list(loops)):
+        low, high = _least(low, var, extent), _greatest(high, var, extent)
+    if not (isinstance(low, Const) and isinstance(high, Const)):
+        raise LoweringError(f"The range of {expr} must be known when compiling; it is not.")
+    return low.value, high.value
+
+
+def affine(expr: Expr, variables: Iterable[Var]) -> tuple[dict[Var, Expr], Expr] | None:
+    """Write an expression as ``base + sum(coefficient * variable)``.
+
+    Coefficients and base may use other variables. Returns None where the expression is not
+    affine in the given ones.
+    """
+    wanted = set(variables)
+
+    def visit(part: Expr) -> tuple[dict[Var, Expr], Expr] | None:
+        if isinstance(part, Var) and part in wanted:
+            return {part: Const(1)}, Const(0)
+        if not uses(part, wanted):
+            return {}, part
+        if isinstance(part, Binary) and part.op in ("+", "-", "*"):
+            left, right = visit(part.a), visit(part.b)
+            if left is None or right is None:
+                return None
+            if part.op == "*":
+                if left[0] and right[0]:
+                    return None
+                (inner, base), scale = (left, right[1]) if left[0] else (right, left[1])
+                return {v: simplify(c * scale) for v, c in inner.items()}, base * scale
+            merged = dict(left[0])
+            for v, c in right[0].items():
+                have = merged.get(v, Const(0))
+                merged[v] = simplify(have + c if part.op == "+" else have - c)
+            return merged, left[1] + right[1] if part.op == "+" else left[1] - right[1]
+        return None
+
+    found = visit(expr)
+    if found is None:
+        return None
+    return {v: c for v, c in found[0].items() if c != as_expr(0)}, simplify(found[1])
+
+
+def lookup(expr: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """Substitute variables and simplify."""
+    return simplify(map_expr(expr, lambda e: values.get(e) if isinstance(e, Var) else None))

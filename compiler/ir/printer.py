@@ -1,0 +1,75 @@
+"""Text of expressions and statements, for `VDLA_DUMP` and golden tests."""
+
+from __future__ import annotations
+
+from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Read, Reduce, Select, Var
+
+from .stmt import Access, Alloc, Block, Copy, For, Intrinsic, Move, Stmt, Store
+
+__all__ = ["expr_text", "stmt_text"]
+
+_RANK = {"and": 0, "<": 1, "<=": 1, "<<": 2, ">>": 2, "+": 3, "-": 3, "*": 4, "//": 4, "%": 4}
+
+
+def expr_text(expr: Expr, rank: int = 0) -> str:
+    """Return an expression as Python-like text."""
+    if isinstance(expr, Const):
+        return str(expr.value)
+    if isinstance(expr, Var):
+        return expr.name
+    if isinstance(expr, Binary):
+        if expr.op in ("min", "max"):
+            return f"{expr.op}({expr_text(expr.a)}, {expr_text(expr.b)})"
+        own = _RANK[expr.op]
+        text = f"{expr_text(expr.a, own)} {expr.op} {expr_text(expr.b, own + 1)}"
+        return f"({text})" if own < rank else text
+    if isinstance(expr, Cast):
+        return f"{expr.dtype}({expr_text(expr.value)})"
+    if isinstance(expr, Select):
+        parts = (expr.condition, expr.then, expr.other)
+        return f"select({', '.join(expr_text(part) for part in parts)})"
+    if isinstance(expr, Read):
+        return f"{expr.tensor.name}[{', '.join(expr_text(i) for i in expr.indices)}]"
+    if isinstance(expr, Call):
+        attrs = [f"{name}={value}" for name, value in expr.attrs]
+        return f"{expr.name}({', '.join([*map(expr_text, expr.args), *attrs])})"
+    if isinstance(expr, Reduce):
+        axes = ", ".join(axis.name for axis in expr.axes)
+        return f"{expr.kind}({expr_text(expr.source)} for {axes})"
+    return repr(expr)
+
+
+def _access(access: Access) -> str:
+    return f"{access.buffer.name}[{expr_text(access.offset)}]"
+
+
+def stmt_text(stmt: Stmt, indent: int = 0) -> str:
+    """Return a statement as indented text, a line a statement."""
+    pad = "  " * indent
+    if isinstance(stmt, Block):
+        return "\n".join(stmt_text(child, indent) for child in stmt.stmts)
+    if isinstance(stmt, For):
+        kind = "" if stmt.kind == "serial" else f" ({stmt.kind})"
+        head = f"{pad}for {stmt.var.name} in {expr_text(stmt.extent)}{kind}:"
+        return f"{head}\n{stmt_text(stmt.body, indent + 1)}"
+    if isinstance(stmt, Alloc):
+        buffer = stmt.buffer
+        copies = "".join(f" x{count}" for _, count in buffer.threads)
+        head = f"{pad}alloc {buffer.name}: {buffer.dtype}[{buffer.size}]{copies} in {buffer.scope}"
+        return f"{head}\n{stmt_text(stmt.body, indent)}"
+    if isinstance(stmt, Store):
+        loads = ", ".join(_access(access) for access in stmt.loads)
+        return f"{pad}{_access(stmt.target)} = {expr_text(stmt.value)}  # loads {loads}"
+    if isinstance(stmt, Move):
+        return f"{pad}{_access(stmt.output)} = move({_access(stmt.operand)})"
+    if isinstance(stmt, Copy):
+        loops = ", ".join(f"{var.name} in {expr_text(extent)}" for var, extent in stmt.loops)
+        where = "".join(
+            f" where {c.low} <= {expr_text(c.value)} < {c.high} else {stmt.pad_value}"
+            for c in stmt.conditions
+        )
+        return f"{pad}copy {_access(stmt.target)} = {_access(stmt.source)} for {loops}{where}"
+    assert isinstance(stmt, Intrinsic)
+    operands = ", ".join([_access(a) for a in stmt.operands] + [str(s) for s in stmt.scalars])
+    first = f"  # starts at {', '.join(v.name for v in stmt.first)} = 0" if stmt.first else ""
+    return f"{pad}{_access(stmt.output)} = {stmt.intrin.name}({operands}){first}"

@@ -1,0 +1,175 @@
+"""Statements of the loop IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from vdla.compiler.te.expr import Expr, Var
+from vdla.compiler.te.intrin import TensorIntrin
+
+__all__ = [
+    "Access",
+    "Alloc",
+    "Block",
+    "Buffer",
+    "Condition",
+    "Copy",
+    "For",
+    "Intrinsic",
+    "Move",
+    "Stmt",
+    "Store",
+    "children",
+    "map_stmt",
+    "walk_stmts",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Storage of one tensor, or of the part of it that is live at a time.
+
+    Attributes
+    ----------
+    name, dtype, scope : str
+        ``global`` buffers are tensors in memory; others lie in a scratchpad.
+    size : int
+        Scalars, for the largest tile; one virtual thread's share.
+    threads : tuple of (Var, int)
+        Virtual threads that each have a private copy, with their counts.
+    """
+
+    name: str
+    dtype: str
+    scope: str
+    size: int
+    threads: tuple[tuple[Var, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Access:
+    """A place in a buffer: ``offset`` counts scalars."""
+
+    buffer: Buffer
+    offset: Expr
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``low <= value < high``; False fills the copy's element with padding."""
+
+    value: Expr
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class For:
+    """``for var in 0 .. extent - 1``; kind is serial, vthread, interleaved or an annotation."""
+
+    var: Var
+    extent: Expr
+    body: Stmt
+    kind: str = "serial"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Statements in order."""
+
+    stmts: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Alloc:
+    """A buffer that lives while the body runs."""
+
+    buffer: Buffer
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class Store:
+    """``target = value``, one scalar; ``value`` reads buffers through ``loads``."""
+
+    target: Access
+    value: Expr
+    loads: tuple[Access, ...]
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """One execution of a hardware intrinsic.
+
+    Attributes
+    ----------
+    intrin : TensorIntrin
+        What is executed.
+    output : Access
+        First scalar of the result tile.
+    operands : tuple of Access
+        First scalars of the operand tiles, in the intrinsic's order.
+    scalars : tuple of int
+        Constants matched by the intrinsic's scalars, then static attributes of its calls.
+    first : tuple of Var
+        Loops of a reduction; where all are 0 the result starts anew. Empty: no reduction.
+    start : int or None
+        Value that a reduction starts from.
+    """
+
+    intrin: TensorIntrin
+    output: Access
+    operands: tuple[Access, ...]
+    scalars: tuple[int, ...] = ()
+    first: tuple[Var, ...] = ()
+    start: int | None = None
+
+
+@dataclass(frozen=True)
+class Move:
+    """Copy one tile of the result's scope, for an intrinsic that must not destroy its operand."""
+
+    output: Access
+    operand: Access
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy a box between memory and a scratchpad, with padding where a condition fails."""
+
+    target: Access
+    source: Access
+    loops: tuple[tuple[Var, Expr], ...]
+    conditions: tuple[Condition, ...] = ()
+    pad_value: int = 0
+
+
+Stmt: TypeAlias = For | Block | Alloc | Store | Intrinsic | Move | Copy
+
+
+def children(stmt: Stmt) -> tuple[Stmt, ...]:
+    """Return the statements directly inside one."""
+    if isinstance(stmt, (For, Alloc)):
+        return (stmt.body,)
+    return stmt.stmts if isinstance(stmt, Block) else ()
+
+
+def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
+    """Yield a statement and all inside it, outermost first."""
+    yield stmt
+    for child in children(stmt):
+        yield from walk_stmts(child)
+
+
+def map_stmt(stmt: Stmt, visit: Callable[[Stmt], Stmt | None]) -> Stmt:
+    """Rebuild a statement; what ``visit`` returns for one replaces it, None goes inside."""
+    replaced = visit(stmt)
+    if replaced is not None:
+        return replaced
+    if isinstance(stmt, (For, Alloc)):
+        return replace(stmt, body=map_stmt(stmt.body, visit))
+    if isinstance(stmt, Block):
+        return Block(tuple(map_stmt(child, visit) for child in stmt.stmts))
+    return stmt

@@ -1,0 +1,92 @@
+"""What loop IR may contain, checked after every stage of lowering."""
+
+from __future__ import annotations
+
+from vdla.compiler.te.expr import Const, Expr, Var, walk
+from vdla.errors import LoweringError
+
+from .linear import const_bounds
+from .printer import expr_text
+from .stmt import Access, Alloc, Block, Buffer, Copy, For, Intrinsic, Move, Stmt, Store
+
+__all__ = ["verify"]
+
+_Loops = tuple[tuple[Var, Expr], ...]
+
+
+def verify(body: Stmt, stage: str, *, threads: bool = True) -> None:
+    """Check scoping and bounds.
+
+    Every variable is bound by an enclosing loop, once; every scratchpad buffer is allocated
+    around its uses; the first scalar of every access lies inside its buffer; no virtual thread is
+    left where ``threads`` is False.
+
+    Raises
+    ------
+    LoweringError
+        Names the stage of lowering after which a rule does not hold.
+    """
+    _check(body, (), frozenset(), stage, threads)
+
+
+def _check(
+    stmt: Stmt, loops: _Loops, buffers: frozenset[Buffer], stage: str, threads: bool
+) -> None:
+    if isinstance(stmt, Block):
+        for child in stmt.stmts:
+            _check(child, loops, buffers, stage, threads)
+    elif isinstance(stmt, For):
+        if any(stmt.var is var for var, _ in loops):
+            raise LoweringError(f"After {stage}, loop {stmt.var.name} is bound twice.")
+        if stmt.kind == "vthread" and not threads:
+            raise LoweringError(f"After {stage}, virtual thread {stmt.var.name} is left.")
+        _bound(stmt.extent, loops, stage)
+        inner = (*loops, (stmt.var, stmt.extent))
+        _check(stmt.body, inner, buffers, stage, threads)
+    elif isinstance(stmt, Alloc):
+        if stmt.buffer in buffers:
+            raise LoweringError(f"After {stage}, {stmt.buffer.name} is allocated twice.")
+        _check(stmt.body, loops, buffers | {stmt.buffer}, stage, threads)
+    else:
+        for access, inner in _accesses(stmt, loops):
+            _access(access, inner, buffers, stage)
+
+
+def _accesses(stmt: Stmt, loops: _Loops) -> list[tuple[Access, _Loops]]:
+    if isinstance(stmt, Intrinsic):
+        return [(access, loops) for access in (stmt.output, *stmt.operands)]
+    if isinstance(stmt, Move):
+        return [(stmt.output, loops), (stmt.operand, loops)]
+    if isinstance(stmt, Store):
+        return [(access, loops) for access in (stmt.target, *stmt.loads)]
+    assert isinstance(stmt, Copy)
+    # A padded source reaches outside its buffer where the condition fails.
+    inner = (*loops, *stmt.loops)
+    sides = [stmt.target] if stmt.conditions else [stmt.target, stmt.source]
+    return [(access, inner) for access in sides]
+
+
+def _bound(expr: Expr, loops: _Loops, stage: str) -> None:
+    known = {var for var, _ in loops}
+    for part in walk(expr):
+        if isinstance(part, Var) and part not in known:
+            raise LoweringError(f"After {stage}, {part.name} is used outside its loop.")
+
+
+def _access(access: Access, loops: _Loops, buffers: frozenset[Buffer], stage: str) -> None:
+    buffer = access.buffer
+    _bound(access.offset, loops, stage)
+    if buffer.scope != "global" and buffer not in buffers:
+        raise LoweringError(f"After {stage}, {buffer.name} is used outside its allocation.")
+    if isinstance(access.offset, Const) and not loops:
+        low = high = access.offset.value
+    else:
+        low, high = const_bounds(access.offset, loops)
+    size = buffer.size
+    for _, count in buffer.threads:
+        size *= count
+    if low < 0 or high >= size:
+        raise LoweringError(
+            f"After {stage}, {buffer.name}[{expr_text(access.offset)}] reaches {low}..{high}, "
+            f"outside 0..{size - 1}."
+        )

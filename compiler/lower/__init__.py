@@ -1,0 +1,1 @@
+"""Lowering: from schedules to loop IR, a visible list of stages."""

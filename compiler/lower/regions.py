@@ -1,0 +1,209 @@
+"""Which part of each tensor its readers need at the loop where it is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vdla.compiler.ir.linear import const_bounds, lookup, relax, simplify, uses
+from vdla.compiler.te.expr import (
+    Const,
+    Expr,
+    Read,
+    Var,
+    as_expr,
+    map_expr,
+    maximum,
+    minimum,
+    substitute,
+    walk,
+)
+from vdla.compiler.te.schedule import Schedule
+from vdla.compiler.te.stage import Split, Stage
+from vdla.compiler.te.tensor import IterVar, Tensor
+from vdla.errors import LoweringError
+
+__all__ = ["Region", "Regions", "infer_regions", "inline_stages"]
+
+
+@dataclass(frozen=True)
+class Region:
+    """The box of one stage that is computed at a time, and its loops.
+
+    Attributes
+    ----------
+    mins, extents : tuple of Expr
+        One a dimension, in terms of the loops outside.
+    loop_extents : dict of IterVar to Expr
+        Extent of every loop of the stage, splits and fusions included.
+    values : dict of Var to Expr
+        Original axis variable to its value in terms of loop variables.
+    outside : tuple of (Var, Expr)
+        Enclosing loops of other stages with their extents, outermost first.
+    """
+
+    mins: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
+    loop_extents: dict[IterVar, Expr]
+    values: dict[Var, Expr]
+    outside: tuple[tuple[Var, Expr], ...]
+
+
+Regions = dict[Stage, Region]
+
+
+def inline_stages(schedule: Schedule) -> list[Stage]:
+    """Put inlined bodies into their readers and return the stages that remain.
+
+    Before: ``b[i] = a[i] + 1`` (inlined), ``c[i] = b[i] * 2``. After: ``c[i] = (a[i] + 1) * 2``.
+    """
+    kept: list[Stage] = []
+    inlined: dict[Tensor, Stage] = {}
+
+    def visit(expr: Expr) -> Expr | None:
+        if isinstance(expr, Read) and expr.tensor in inlined:
+            stage = inlined[expr.tensor]
+            indices = [map_expr(index, visit) for index in expr.indices]
+            return substitute(
+                stage.body, {a.var: i for a, i in zip(stage.axis, indices, strict=True)}
+            )
+        return None
+
+    for stage in schedule.stages:
+        stage.body = map_expr(stage.body, visit)
+        if stage.inlined:
+            inlined[stage.tensor] = stage
+        else:
+            kept.append(stage)
+    return kept
+
+
+def infer_regions(stages: list[Stage]) -> Regions:
+    """Return the region of every stage, consumers before producers.
+
+    Raises
+    ------
+    LoweringError
+        A stage is attached where not all its readers are.
+    """
+    regions: Regions = {}
+    for stage in reversed(stages):
+        readers = [other for other in stages if stage.tensor in other.reads()]
+        regions[stage] = _region(stage, readers, regions)
+    return regions
+
+
+def _outside(stage: Stage, regions: Regions) -> tuple[tuple[Var, Expr], ...]:
+    if stage.attach is None:
+        return ()
+    host, axis = stage.attach.stage, stage.attach.axis
+    if axis not in host.leaves:
+        raise LoweringError(
+            f"{stage.name} is attached at {axis.name}, which is no longer a loop of {host.name}: "
+            "call compute_at after the last split, fuse or tensorize of the consumer."
+        )
+    region = regions[host]
+    inner = host.leaves[: host.leaves.index(axis) + 1]
+    return region.outside + tuple((leaf.var, region.loop_extents[leaf]) for leaf in inner)
+
+
+def _region(stage: Stage, readers: list[Stage], regions: Regions) -> Region:
+    shape = tuple(as_expr(extent) for extent in stage.tensor.shape)
+    zeros: tuple[Expr, ...] = tuple(Const(0) for _ in shape)
+    if stage.attach is None:
+        return _with_loops(stage, zeros, shape, ())
+    if not readers:
+        raise LoweringError(f"{stage.name} has no reader to be computed in; use compute_root.")
+    outside = _outside(stage, regions)
+    fixed = {var for var, _ in outside}
+    lows: list[Expr] | None = None
+    highs: list[Expr] = []
+    for reader in readers:
+        for low, high in _needs(stage, reader, regions, fixed):
+            if lows is None:
+                lows, highs = low, high
+            else:
+                lows = [_join(a, b, "min") for a, b in zip(lows, low, strict=True)]
+                highs = [_join(a, b, "max") for a, b in zip(highs, high, strict=True)]
+    assert lows is not None
+    extents = []
+    for k, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        if const_bounds(high, outside)[1] > stage.tensor.shape[k] - 1:
+            high = minimum(high, stage.tensor.shape[k] - 1)
+        extents.append(simplify(high - low + 1))
+    return _with_loops(stage, tuple(lows), tuple(extents), outside)
+
+
+def _join(a: Expr, b: Expr, op: str) -> Expr:
+    difference = simplify(a - b)
+    if isinstance(difference, Const):
+        return a if (difference.value <= 0) == (op == "min") else b
+    return simplify(minimum(a, b) if op == "min" else maximum(a, b))
+
+
+def _needs(
+    stage: Stage, reader: Stage, regions: Regions, fixed: set[Var]
+) -> list[tuple[list[Expr], list[Expr]]]:
+    """Return the index box of each read of ``stage`` in ``reader``, outside loops fixed."""
+    region = regions[reader]
+    loops = [*region.outside, *((leaf.var, region.loop_extents[leaf]) for leaf in reader.leaves)]
+    if not fixed <= {var for var, _ in loops}:
+        assert stage.attach is not None
+        raise LoweringError(
+            f"{stage.name} is computed inside {stage.attach.stage.name} at "
+            f"{stage.attach.axis.name}, but {reader.name}, outside that loop, reads it too."
+        )
+    boxes = []
+    for part in walk(reader.body):
+        if not (isinstance(part, Read) and part.tensor is stage.tensor):
+            continue
+        lows, highs = [], []
+        for index in part.indices:
+            low = high = lookup(index, region.values)
+            for var, extent in reversed(loops):
+                if var in fixed:
+                    continue
+                low = relax(low, var, extent)[0] if uses(low, (var,)) else low
+                high = relax(high, var, extent)[1] if uses(high, (var,)) else high
+            lows.append(low)
+            highs.append(high)
+        boxes.append((lows, highs))
+    return boxes
+
+
+def _with_loops(
+    stage: Stage,
+    mins: tuple[Expr, ...],
+    extents: tuple[Expr, ...],
+    outside: tuple[tuple[Var, Expr], ...],
+) -> Region:
+    loop_extents: dict[IterVar, Expr] = dict(zip(stage.axis, extents, strict=True))
+    loop_extents.update({axis: axis.extent for axis in stage.reduce_axis})
+    for relation in stage.relations:
+        if isinstance(relation, Split):
+            parent, length = loop_extents[relation.parent], relation.factor
+            exact = simplify(parent % length) == Const(0)
+            count = simplify((parent + (length - 1)) // length)
+            rest = parent if count == Const(1) else simplify(parent - relation.outer.var * length)
+            loop_extents[relation.outer] = count
+            loop_extents[relation.inner] = length if exact else simplify(minimum(length, rest))
+        else:
+            inner = loop_extents[relation.inner]
+            loop_extents[relation.fused] = simplify(loop_extents[relation.outer] * inner)
+    local: dict[IterVar, Expr] = {
+        leaf: Const(0) if loop_extents[leaf] == Const(1) else leaf.var for leaf in stage.leaves
+    }
+    for relation in reversed(stage.relations):
+        if isinstance(relation, Split):
+            local[relation.parent] = local[relation.outer] * relation.factor + local[relation.inner]
+        else:
+            inner = loop_extents[relation.inner]
+            local[relation.outer] = local[relation.fused] // inner
+            local[relation.inner] = local[relation.fused] % inner
+    # A split's extents speak of its own outer variable; fused loops have none, so put values in.
+    names = {axis.var: value for axis, value in local.items()}
+    loop_extents = {axis: lookup(extent, names) for axis, extent in loop_extents.items()}
+    values = {
+        axis.var: simplify(low + local[axis]) for axis, low in zip(stage.axis, mins, strict=True)
+    }
+    values.update({axis.var: simplify(local[axis]) for axis in stage.reduce_axis})
+    return Region(mins, extents, loop_extents, values, outside)

@@ -1,0 +1,131 @@
+"""Virtual threads: private buffers, then one interleaved stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from vdla.compiler.ir.linear import const_bounds, uses
+from vdla.compiler.ir.stmt import (
+    Access,
+    Alloc,
+    Block,
+    Buffer,
+    Copy,
+    For,
+    Intrinsic,
+    Move,
+    Stmt,
+    Store,
+    map_stmt,
+    walk_stmts,
+)
+from vdla.compiler.te.expr import Expr, Var
+
+__all__ = ["interleave_threads"]
+
+_Loops = tuple[tuple[Var, Expr], ...]
+
+
+def interleave_threads(body: Stmt) -> Stmt:
+    """Replace loops bound to virtual threads by an interleaved stream.
+
+    Before::
+
+        for t in 2 (vthread):
+          alloc a
+          for k: a = load(t, k); gemm(a)
+
+    After::
+
+        alloc a (2 copies)
+        for k:
+          for t in 2 (interleaved): a[t] = load(t, k)
+          for t in 2 (interleaved): gemm(a[t])
+
+    Each thread has its own copy of what is allocated inside the loop, and thread 0's copy and
+    compute alternate with thread 1's, so that a load of one overlaps the arithmetic of the other
+    once dependence tokens join them.
+    """
+    return _use_copies(_visit(body, (), ()))
+
+
+def _visit(stmt: Stmt, threads: _Loops, outside: _Loops) -> Stmt:
+    if isinstance(stmt, For) and stmt.kind == "vthread":
+        return _visit(stmt.body, (*threads, (stmt.var, stmt.extent)), outside)
+    if not threads:
+        if isinstance(stmt, For):
+            inner = (*outside, (stmt.var, stmt.extent))
+            return replace(stmt, body=_visit(stmt.body, (), inner))
+        if isinstance(stmt, Alloc):
+            return replace(stmt, body=_visit(stmt.body, (), outside))
+        if isinstance(stmt, Block):
+            return Block(tuple(_visit(child, (), outside) for child in stmt.stmts))
+        return stmt
+    if isinstance(stmt, Alloc):
+        counts = tuple((var, const_bounds(extent, outside)[1]) for var, extent in threads)
+        copies = replace(stmt.buffer, threads=stmt.buffer.threads + counts)
+        renamed = _rename(stmt.body, stmt.buffer, copies)
+        return Alloc(copies, _visit(renamed, threads, outside))
+    if isinstance(stmt, Block):
+        return Block(tuple(_visit(child, threads, outside) for child in stmt.stmts))
+    if isinstance(stmt, For) and not _is_leaf(stmt):
+        private = [var for var, _ in threads]
+        if not uses(stmt.extent, private):
+            inner = (*outside, (stmt.var, stmt.extent))
+            return replace(stmt, body=_visit(stmt.body, threads, inner))
+    for var, extent in reversed(threads):
+        stmt = For(var, extent, stmt, "interleaved")
+    return stmt
+
+
+def _is_leaf(stmt: For) -> bool:
+    """Tell whether a nest holds one operation only: it becomes one instruction."""
+    body: Stmt = stmt
+    while isinstance(body, For):
+        if body.kind == "vthread":
+            return False
+        body = body.body
+    return isinstance(body, (Intrinsic, Copy, Move, Store))
+
+
+def _rename(stmt: Stmt, old: Buffer, new: Buffer) -> Stmt:
+    def swap(access: Access) -> Access:
+        return Access(new, access.offset) if access.buffer is old else access
+
+    return _map_accesses(stmt, swap)
+
+
+def _map_accesses(stmt: Stmt, change: Callable[[Access], Access]) -> Stmt:
+
+    def visit(part: Stmt) -> Stmt | None:
+        if isinstance(part, Intrinsic):
+            operands = tuple(change(operand) for operand in part.operands)
+            return replace(part, output=change(part.output), operands=operands)
+        if isinstance(part, Move):
+            return Move(change(part.output), change(part.operand))
+        if isinstance(part, Copy):
+            return replace(part, target=change(part.target), source=change(part.source))
+        if isinstance(part, Store):
+            return replace(
+                part, target=change(part.target), loads=tuple(change(a) for a in part.loads)
+            )
+        return None
+
+    return map_stmt(stmt, visit)
+
+
+def _use_copies(stmt: Stmt) -> Stmt:
+    """Add each thread's share to the offsets of the buffers that have copies."""
+    allocated = {part.buffer for part in walk_stmts(stmt) if isinstance(part, Alloc)}
+
+    def shift(access: Access) -> Access:
+        if access.buffer not in allocated:
+            return access
+        offset, step = access.offset, access.buffer.size
+        for var, count in reversed(access.buffer.threads):
+            offset = offset + var * step
+            step *= count
+        return Access(access.buffer, offset)
+
+    return _map_accesses(stmt, shift)

@@ -1,0 +1,1 @@
+"""Operators as tensor expressions with schedule templates."""

@@ -1,0 +1,1 @@
+"""The VDLA back end: from loop IR to instructions and micro-ops."""

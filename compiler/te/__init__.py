@@ -1,0 +1,44 @@
+"""The tensor-expression language and its schedules.
+
+An operator is written once as an expression over indices; a schedule then says how its loops
+run, where its buffers lie and which hardware intrinsics replace the innermost loops.
+"""
+
+from .expr import Expr, Var, all_of, ceildiv, maximum, minimum, select
+from .intrin import TensorIntrin
+from .schedule import Schedule, create_schedule
+from .stage import Stage
+from .tensor import (
+    IterVar,
+    Tensor,
+    compute,
+    max_over,
+    min_over,
+    placeholder,
+    reduce_axis,
+    requantize,
+    sum_over,
+)
+
+__all__ = [
+    "Expr",
+    "IterVar",
+    "Schedule",
+    "Stage",
+    "Tensor",
+    "TensorIntrin",
+    "Var",
+    "all_of",
+    "ceildiv",
+    "compute",
+    "create_schedule",
+    "max_over",
+    "maximum",
+    "min_over",
+    "minimum",
+    "placeholder",
+    "reduce_axis",
+    "requantize",
+    "select",
+    "sum_over",
+]

@@ -1,0 +1,286 @@
+"""One stage of a schedule: the loops that compute one tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vdla.errors import ScheduleError
+
+from .expr import Expr, Read, Reduce, Var, as_expr, ceildiv, minimum, walk
+from .intrin import TensorIntrin
+from .tensor import IterVar, Tensor
+
+__all__ = ["Attach", "Fuse", "Relation", "Split", "Stage"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """``parent = outer * factor + inner``."""
+
+    parent: IterVar
+    outer: IterVar
+    inner: IterVar
+    factor: Expr
+
+
+@dataclass(frozen=True)
+class Fuse:
+    """``outer = fused // inner.extent`` and ``inner = fused % inner.extent``."""
+
+    outer: IterVar
+    inner: IterVar
+    fused: IterVar
+
+
+Relation = Split | Fuse
+
+
+@dataclass(frozen=True)
+class Attach:
+    """Where a stage is computed: inside a loop of another stage."""
+
+    stage: Stage
+    axis: IterVar
+
+
+@dataclass(eq=False)
+class Stage:
+    """The loops of one tensor, outermost first, with what is asked of each.
+
+    Attributes
+    ----------
+    tensor : Tensor
+        What the stage computes.
+    axis, reduce_axis : tuple of IterVar
+        Original axes.
+    leaves : list of IterVar
+        Present loops, outermost first.
+    body : Expr
+        Element of the tensor, in terms of the original axes.
+    scope : str
+        Memory that holds the result: ``global`` or a special scope of the target.
+    annotations : dict of IterVar to dict
+        What `unroll`, `bind`, `pragma` and their like recorded.
+    attach : Attach or None
+        None computes the stage at the root.
+    """
+
+    tensor: Tensor
+    axis: tuple[IterVar, ...]
+    reduce_axis: tuple[IterVar, ...]
+    body: Expr
+    scope: str = "global"
+    leaves: list[IterVar] = field(default_factory=list)
+    relations: list[Relation] = field(default_factory=list)
+    annotations: dict[IterVar, dict[str, object]] = field(default_factory=dict)
+    intrinsics: dict[IterVar, TensorIntrin] = field(default_factory=dict)
+    attach: Attach | None = None
+    inlined: bool = False
+
+    @classmethod
+    def of(cls, tensor: Tensor, scope: str = "global") -> Stage:
+        """Return the default stage of a computed tensor."""
+        if tensor.body is None:
+            raise ScheduleError(f"{tensor.name} is an input; only computed tensors have a stage.")
+        reduce_axes = tensor.body.axes if isinstance(tensor.body, Reduce) else ()
+        leaves = [*tensor.axes, *reduce_axes]
+        return cls(tensor, tensor.axes, reduce_axes, tensor.body, scope, leaves)
+
+    @property
+    def name(self) -> str:
+        """Name of the tensor."""
+        return self.tensor.name
+
+    def reads(self) -> list[Tensor]:
+        """Return the tensors that the body reads, each once, in order."""
+        found: dict[Tensor, None] = {}
+        for part in walk(self.body):
+            if isinstance(part, Read):
+                found.setdefault(part.tensor)
+        return list(found)
+
+    def split(
+        self, axis: IterVar, factor: int | None = None, nparts: int | None = None
+    ) -> tuple[IterVar, IterVar]:
+        """Divide a loop in two.
+
+        Before: ``for i in 10: ...``. After ``o, r = s[c].split(i, factor=4)``::
+
+            for i.o in 3:
+              for i.i in min(4, 10 - 4 * i.o): ...   # i = 4 * i.o + i.i
+
+        Parameters
+        ----------
+        axis : IterVar
+            A present loop of the stage.
+        factor : int, optional
+            Extent of the inner loop.
+        nparts : int, optional
+            Extent of the outer loop; give one of the two.
+
+        Returns
+        -------
+        outer, inner : IterVar
+        """
+        place = self._place(axis)
+        if (factor is None) == (nparts is None):
+            raise ScheduleError(f"Splitting {axis.name} takes either factor or nparts.")
+        count = factor if factor is not None else nparts
+        if count is None or count < 1:
+            raise ScheduleError(f"A split of {axis.name} must be by at least 1, not {count}.")
+        length: Expr = as_expr(count) if factor is not None else ceildiv(axis.extent, count)
+        outer_var, inner_var = Var(f"{axis.name}.o"), Var(f"{axis.name}.i")
+        outer_extent = (axis.extent + (length - 1)) // length
+        rest = axis.extent - outer_var * length
+        exact = (axis.extent % length) == as_expr(0)
+        inner_extent = length if exact else minimum(length, rest)
+        outer = IterVar(outer_var, outer_extent, axis.kind)
+        inner = IterVar(inner_var, inner_extent, axis.kind)
+        self.leaves[place : place + 1] = [outer, inner]
+        self.relations.append(Split(axis, outer, inner, length))
+        return outer, inner
+
+    def tile(
+        self, y: IterVar, x: IterVar, y_factor: int, x_factor: int
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        """Split two loops and bring both outer loops outside.
+
+        Before: ``for y: for x: ...``. After ``s[c].tile(y, x, 4, 8)``::
+
+            for y.o: for x.o: for y.i in 4: for x.i in 8: ...
+        """
+        y_outer, y_inner = self.split(y, factor=y_factor)
+        x_outer, x_inner = self.split(x, factor=x_factor)
+        self.reorder(y_outer, x_outer, y_inner, x_inner)
+        return y_outer, x_outer, y_inner, x_inner
+
+    def fuse(self, outer: IterVar, inner: IterVar) -> IterVar:
+        """Make one loop of two neighbours.
+
+        Before: ``for i in 4: for j in 8: ...``. After ``s[c].fuse(i, j)``::
+
+            for i.j in 32: ...   # i = i.j // 8, j = i.j % 8
+        """
+        place = self._place(outer)
+        if self._place(inner) != place + 1:
+            raise ScheduleError(
+                f"Fused loops must be neighbours, outer first: {outer.name} and "
+                f"{inner.name} are not; reorder them."
+            )
+        if outer.kind != inner.kind:
+            raise ScheduleError(f"{outer.name} and {inner.name} must both be data or both reduce.")
+        if any(part is outer.var for part in walk(inner.extent)):
+            raise ScheduleError(
+                f"The extent of {inner.name} must not depend on {outer.name} for the two to fuse: "
+                "split by a factor that divides."
+            )
+        var = Var(f"{outer.name}.{inner.name}")
+        fused = IterVar(var, outer.extent * inner.extent, outer.kind)
+        self.leaves[place : place + 2] = [fused]
+        self.relations.append(Fuse(outer, inner, fused))
+        return fused
+
+    def reorder(self, *order: IterVar) -> None:
+        """Put loops into the given order, in the places that they hold together.
+
+        Before: ``for i: for j: for k: ...``. After ``s[c].reorder(k, i)``::
+
+            for k: for j: for i: ...
+        """
+        places = sorted(self._place(axis) for axis in order)
+        if len(set(order)) != len(order):
+            raise ScheduleError("A reorder must name each loop once.")
+        for place, axis in zip(places, order, strict=True):
+            self.leaves[place] = axis
+
+    def compute_at(self, consumer: Stage, axis: IterVar) -> None:
+        """Compute this stage inside a loop of its consumer, only the part needed there.
+
+        Before::
+
+            for i in 16: b[i] = a[i] + 1
+            for i.o in 4: for i.i in 4: c[...] = b[...] * 2
+
+        After ``s[b].compute_at(s[c], i.o)``::
+
+            for i.o in 4:
+              for i in 4: b[i] = a[4 * i.o + i] + 1
+              for i.i in 4: c[...] = b[i.i] * 2
+        """
+        consumer._place(axis)
+        self.attach, self.inlined = Attach(consumer, axis), False
+
+    def compute_root(self) -> None:
+        """Compute this stage whole, outside every loop. Undoes `compute_at`."""
+        self.attach, self.inlined = None, False
+
+    def compute_inline(self) -> None:
+        """Put the body into every reader and keep no buffer.
+
+        Before: ``b[i] = a[i] + 1; c[i] = b[i] * 2``. After: ``c[i] = (a[i] + 1) * 2``.
+        """
+        if isinstance(self.body, Reduce):
+            raise ScheduleError(
+                f"{self.name} is a reduction and cannot be inlined; use compute_at."
+            )
+        self.inlined, self.attach = True, None
+
+    def set_scope(self, scope: str) -> None:
+        """Keep the result in a memory scope of the target, such as ``inp`` or ``acc``."""
+        self.scope = scope
+
+    def bind(self, axis: IterVar, thread: str) -> None:
+        """Run a loop's iterations as threads: ``vthread`` interleaves virtual threads.
+
+        Before: ``for t in 2: for k: load(t, k); gemm(t, k)``. After binding t to ``vthread``::
+
+            for k: load(0, k); load(1, k); gemm(0, k); gemm(1, k)   # private buffers a thread
+        """
+        self._annotate(axis, "bind", thread)
+
+    def unroll(self, axis: IterVar) -> None:
+        """Repeat the body instead of looping; on VDLA the loop becomes micro-ops."""
+        self._annotate(axis, "unroll", True)
+
+    def vectorize(self, axis: IterVar) -> None:
+        """Run the innermost loop in vector lanes."""
+        self._annotate(axis, "vectorize", True)
+
+    def parallel(self, axis: IterVar) -> None:
+        """Run a loop's iterations on several processor threads."""
+        self._annotate(axis, "parallel", True)
+
+    def pragma(self, axis: IterVar, name: str, value: object = True) -> None:
+        """Mark a loop for the target, such as ``dma_copy`` on a copy stage."""
+        self._annotate(axis, name, value)
+
+    def storage_align(self, axis: IterVar, factor: int) -> None:
+        """Pad the buffer so that a step along an axis is a multiple of ``factor`` elements."""
+        self._annotate(axis, "storage_align", factor)
+
+    def double_buffer(self) -> None:
+        """Keep two copies of the buffer in turn, so that filling one overlaps using the other."""
+        self._annotate(self.leaves[0], "double_buffer", True)
+
+    def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
+        """Replace a loop and everything inside it by a hardware intrinsic.
+
+        Before: ``for bi in 16: for bo in 16: acc[bo] += inp[bi] * wgt[bo, bi]``. After
+        ``s[acc].tensorize(bo, gemm)``: ``gemm(acc, inp, wgt)``. Lowering checks that the loops
+        compute what the intrinsic declares.
+        """
+        self._place(axis)
+        self.intrinsics[axis] = intrinsic
+
+    def _annotate(self, axis: IterVar, key: str, value: object) -> None:
+        self._place(axis)
+        self.annotations.setdefault(axis, {})[key] = value
+
+    def _place(self, axis: IterVar) -> int:
+        try:
+            return self.leaves.index(axis)
+        except ValueError:
+            loops = ", ".join(leaf.name for leaf in self.leaves)
+            raise ScheduleError(
+                f"{axis.name} must be a present loop of {self.name}; those are {loops}."
+            ) from None
