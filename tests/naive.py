@@ -46,7 +46,7 @@ class Naive:
         }[kind]
 
     def load(self, i: Load) -> None:
-        if i.x_size == 0 or i.y_size == 0:
+        if i.x_size == 0:
             return
         count, size = self.scalars(i.memory_type)
         buffer = {

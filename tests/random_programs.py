@@ -180,6 +180,8 @@ class _Generator:
         if kind is UOP and self.chance(0.7):
             pads = [0, 0, 0, 0]
         y = self.pick(1, 4)
+        if pads[0] + pads[1] and self.chance(0.1):
+            y = 0  # padding alone
         room = (end - first) // (y + pads[0] + pads[1]) - pads[2] - pads[3]
         if room < 1:
             return
@@ -306,7 +308,7 @@ class _Generator:
                     sram_base=self.pick(0, 65535),
                     dram_base=self.pick(0, (1 << 30) - 1),
                     x_pad_0=self.pick(0, 15),
-                    y_pad_1=self.pick(0, 15),
+                    y_pad_1=0 if none["x_size"] else self.pick(0, 15),
                     **none,
                 ),
                 [],

@@ -18,9 +18,10 @@ __all__ = ["execute_load", "execute_store"]
 def execute_load(state: State, load: Load) -> None:
     """Fill consecutive scratchpad entries with a padded block from memory.
 
-    A block of no rows or no columns writes nothing, not even its padding.
+    A block of no columns writes nothing, not even its padding; one of no rows writes its padding
+    above and below and reads no memory.
     """
-    if load.x_size == 0 or load.y_size == 0:
+    if load.sram_size == 0:
         return
     config, kind = state.config, load.memory_type
     _require_entries(config, kind, load.sram_base, load.sram_size)
@@ -30,12 +31,13 @@ def execute_load(state: State, load: Load) -> None:
     images = len(state.dram)
     padding = np.array(load.pad_value).astype(dtype)
     entries = np.full((images, rows, columns, *shape), padding)
-    block = np.ascontiguousarray(_block(state, load)).view(dtype)
-    entries[
-        :,
-        load.y_pad_0 : load.y_pad_0 + load.y_size,
-        load.x_pad_0 : load.x_pad_0 + load.x_size,
-    ] = block.reshape(images, load.y_size, load.x_size, *shape)
+    if load.y_size:
+        block = np.ascontiguousarray(_block(state, load)).view(dtype)
+        entries[
+            :,
+            load.y_pad_0 : load.y_pad_0 + load.y_size,
+            load.x_pad_0 : load.x_pad_0 + load.x_size,
+        ] = block.reshape(images, load.y_size, load.x_size, *shape)
     state.write(kind, load.sram_base, entries.reshape(images, rows * columns, *shape))
 
 

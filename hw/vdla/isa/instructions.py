@@ -32,7 +32,8 @@ class Load(_Tokens):
     """Copy a padded two-dimensional block from memory into a scratchpad.
 
     ``y_size`` rows of ``x_size`` elements, ``x_stride`` elements apart in memory, fill the
-    scratchpad from ``sram_base`` on without gaps, padding included.
+    scratchpad from ``sram_base`` on without gaps, padding included. A ``y_size`` of 0 writes
+    only padding, ``y_pad_0 + y_pad_1`` rows of it; an ``x_size`` of 0 writes nothing.
     """
 
     opcode: ClassVar[Opcode] = Opcode.LOAD
@@ -50,8 +51,8 @@ class Load(_Tokens):
 
     @property
     def sram_size(self) -> int:
-        """Scratchpad entries written: 0 where ``x_size`` or ``y_size`` is 0."""
-        if self.x_size == 0 or self.y_size == 0:
+        """Scratchpad entries written: 0 where ``x_size`` is 0."""
+        if self.x_size == 0:
             return 0
         rows = self.y_pad_0 + self.y_size + self.y_pad_1
         return rows * (self.x_pad_0 + self.x_size + self.x_pad_1)
