@@ -45,7 +45,7 @@ MAY_IMPORT = {
 }
 
 # The base is what a board and every other part loads.
-BASE_THIRD_PARTY = {"numpy", "tomli"}
+BASE_THIRD_PARTY = {"numpy", "tomli", "tomllib"}  # tomllib: the standard library of 3.11
 
 
 def part_of(module: str) -> str | None:
