@@ -17,8 +17,8 @@ __all__ = ["Interpreter"]
 
 Array = npt.NDArray[Any]
 
-_PATCH_BYTES = 64 << 20
-"""Bound on the largest array of patches that a convolution gathers, for a few images at a time."""
+_ARRAY_BYTES = 64 << 20
+"""Bound on the largest float64 array, by running a few images at a time."""
 
 
 class Interpreter:
@@ -42,7 +42,7 @@ class Interpreter:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._images_at_once = max(1, _PATCH_BYTES // max(1, self._widest_patches()))
+        self._images_at_once = max(1, _ARRAY_BYTES // self._widest_bytes())
 
     def run(self, inputs: Array | Mapping[str, Array], keep_all: bool = False) -> dict[str, Array]:
         """Compute the graph's outputs.
@@ -129,11 +129,12 @@ class Interpreter:
             )
         return given
 
-    def _widest_patches(self) -> int:
-        widest = 0
+    def _widest_bytes(self) -> int:
+        """Bytes an image of the largest activation or of the patches a convolution gathers."""
+        tensors = self.graph.tensors
+        sizes = [t.size for t in tensors.values() if not t.is_constant]
         for node in self.graph.nodes:
             if node.op == "conv2d":
-                weight, output = self.graph.tensors[node.inputs[1]], self.graph.output_tensor(node)
-                taps = weight.size // weight.shape[0]
-                widest = max(widest, 8 * taps * output.size // output.shape[-1])
-        return widest
+                weight, output = tensors[node.inputs[1]], self.graph.output_tensor(node)
+                sizes.append(weight.size // weight.shape[0] * output.size // output.shape[-1])
+        return 8 * max(sizes)
