@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vdla.errors import AssemblyError, InputError, ModuleError
 from vdla.runtime.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_config
-from vdla.runtime.cli.output import emit_json
+from vdla.runtime.cli.output import emit_json, note
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from vdla.isa.asm import Assembly
     from vdla.program import Program
 
 __all__ = ["asm", "disasm"]
 
 INSTRUCTION_BYTES = 16
+UOP_BYTES = 4
 
 
 def disasm(
@@ -34,16 +35,16 @@ def disasm(
     as_json: JsonOption = False,
 ) -> None:
     """Print a program's instructions, one a line, as assembly that vdla asm reads."""
-    lines = [line for program in _programs(file, config) for line in _lines(program)]
+    from vdla.isa.asm import disassemble
+
+    texts = [disassemble(program) for program in _programs(file, config)]
     if as_json:
-        emit_json(lines)
+        emit_json([text.splitlines() for text in texts])
         return
-    label = None
-    for line in lines:
-        if line["layer"] != label:
-            label = line["layer"]
-            typer.echo(f"# {label}")
-        typer.echo(line["text"])
+    for index, text in enumerate(texts):
+        if len(texts) > 1:
+            typer.echo(f"# program {index} of {len(texts)}")
+        typer.echo(text, nl=False)
 
 
 def asm(
@@ -52,24 +53,58 @@ def asm(
         Path,
         typer.Option("-o", "--output", metavar="FILE.bin", help="Where the instructions go."),
     ],
-    config: ConfigOption = DEFAULT_CONFIG,
+    uops: Annotated[
+        Path | None,
+        typer.Option(
+            "--uops", metavar="FILE.bin", help="Where the micro-ops go: memory from address 0 on."
+        ),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="NAME|FILE.toml",
+            help="What to encode for; by default what the text's .config says.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Assemble a program into bare instructions, 16 bytes each, little-endian."""
-    settings = read_config(config)
+    from vdla.isa.asm import assemble
+
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise AssemblyError(f"A program in assembly must be a text file: {file}: {error}") from None
-
-    from vdla.isa import assemble, encode
-
-    words = encode(assemble(text), settings)
-    output.write_bytes(words.astype("<u8").tobytes())
+    assembly = assemble(text, None if config is None else read_config(config))
+    program = assembly.program
+    output.write_bytes(program.instructions.astype("<u8").tobytes())
+    count = sum(len(words) for _, words in assembly.uops)
+    if uops is not None:
+        uops.write_bytes(_uop_image(assembly))
+    elif count:
+        note(f"{count} micro-ops are not in {output}; --uops FILE.bin writes them")
     if as_json:
-        emit_json({"file": str(output), "instructions": len(words), "config": settings.name})
+        emit_json(
+            {
+                "file": str(output),
+                "instructions": len(program),
+                "uops": count,
+                "config": program.config.name,
+                "config_hash": f"{program.config.hash:016x}",
+            }
+        )
     else:
-        typer.echo(f"{output}: {len(words)} instructions for {settings.name}")
+        typer.echo(f"{output}: {len(program)} instructions for {program.config.name}")
+
+
+def _uop_image(assembly: Assembly) -> bytes:
+    import numpy as np
+
+    end = max((first + len(words) for first, words in assembly.uops), default=0)
+    memory = np.zeros(UOP_BYTES * end, np.uint8)
+    assembly.place(memory)
+    return memory.tobytes()
 
 
 def _programs(file: Path, config: str) -> list[Program]:
@@ -95,16 +130,3 @@ def _bare_words(file: Path) -> npt.NDArray[np.uint64]:
             f"not {len(data)}: {file}"
         )
     return np.frombuffer(data, dtype="<u8").astype(np.uint64).reshape(-1, 2)
-
-
-def _lines(program: Program) -> Iterator[dict[str, Any]]:
-    from vdla.isa import decode, line_of, module_of
-
-    for index, instruction in enumerate(decode(program.instructions, program.config)):
-        layer = int(program.layer_of[index])
-        yield {
-            "index": index,
-            "module": module_of(instruction).value,
-            "layer": program.labels[layer] if layer >= 0 else None,
-            "text": line_of(instruction),
-        }

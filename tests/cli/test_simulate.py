@@ -116,16 +116,6 @@ def test_the_table_shows_each_layer_and_what_it_waited_for(
     assert lines[0].endswith("wait memory  wait tokens")
     first = "conv1 conv2d vdla 1,200,000 92.5 % 4,096 12 3,456"
     assert " ".join(lines[1].split()) == first
-        "conv1",
-        "conv2d",
-        "vdla",
-        "1,200,000",
-        "92.5",
-        "%",
-        "4,096",
-        "12",
-        "3,456",
-    ]
     assert " ".join(lines[2].split()) == "softmax softmax cpu - - - - -"
     assert lines[4] == (
         "1,234,567 cycles on pynq-z1; 1,111,111 would do at full MAC utilization (90.0 %)"
