@@ -1,1 +1,64 @@
-"""Operators as tensor expressions with schedule templates."""
+"""Graph operators as tensor expressions with schedule templates."""
+
+from __future__ import annotations
+
+from vdla.compiler.graph import Graph, Node
+from vdla.config import Config
+
+from .convolution import Measure, lower_convolution, unsupported_convolution
+from .elementwise import lower_elementwise, unsupported_elementwise
+from .lowered import LoweredNode
+from .pooling import lower_max_pool, unsupported_max_pool
+
+__all__ = ["LoweredNode", "Measure", "lower_node", "unsupported"]
+
+_CONVOLUTIONS = ("avg_pool2d", "conv2d", "dense", "depthwise_conv2d", "mean")
+_ELEMENTWISE = ("add", "quantize", "relu", "relu6")
+
+
+def unsupported(graph: Graph, node: Node, config: Config) -> str | None:
+    """Return why the accelerator cannot take a node, or None where it can."""
+    del config  # what fits a configuration is a matter of tiling
+    if node.op not in (*_CONVOLUTIONS, *_ELEMENTWISE, "max_pool2d"):
+        return f"the accelerator has no {node.op}"
+    tensors = (graph.input_tensors(node)[0], graph.output_tensor(node))
+    if any(str(tensor.dtype) != "int8" for tensor in tensors):
+        return "its activations are not int8"
+    if node.op in _CONVOLUTIONS:
+        return unsupported_convolution(graph, node)
+    if node.op in _ELEMENTWISE:
+        return unsupported_elementwise(graph, node)
+    return unsupported_max_pool(graph, node)
+
+
+def lower_node(
+    graph: Graph,
+    node: Node,
+    config: Config,
+    *,
+    vthreads: int = 2,
+    rank: Measure | None = None,
+) -> LoweredNode:
+    """Return a node's schedule and packed constants.
+
+    Parameters
+    ----------
+    graph, node
+        `unsupported` gives None for the node.
+    config : Config
+    vthreads : int
+        Virtual threads, 1 or 2.
+    rank : callable, optional
+        Measures candidate schedules, ``rank(schedule, tensors) -> cycles``; by default an
+        analytic estimate ranks them.
+
+    Raises
+    ------
+    LoweringError
+        The node fits the scratchpads at no tiling.
+    """
+    if node.op in _CONVOLUTIONS:
+        return lower_convolution(graph, node, config, vthreads=vthreads, measure=rank)
+    if node.op in _ELEMENTWISE:
+        return lower_elementwise(graph, node, config, vthreads=vthreads)
+    return lower_max_pool(graph, node, config, vthreads=vthreads)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from vdla.compiler.targets.vdla.intrinsics import Scope, gemm, rq
 from vdla.compiler.te import (
+    Expr,
+    IterVar,
     Schedule,
     Tensor,
     all_of,
@@ -19,16 +21,32 @@ from vdla.compiler.te import (
 )
 from vdla.config import Config
 
-__all__ = ["Conv2d", "ConvTile", "conv2d_schedule"]
+__all__ = ["Conv2d", "ConvTensors", "ConvTile", "conv2d", "schedule_conv2d"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conv2d:
     """A convolution in blocked layouts, with requantization.
 
-    Sizes count blocks of channels: ``in_blocks`` of ``config.block_in``, ``out_blocks`` of
-    ``config.block_out``; ``batch_blocks`` of ``config.batch`` images. A dense layer is the 1x1
-    convolution of a 1x1 image.
+    Attributes
+    ----------
+    batch_blocks, in_blocks, out_blocks : int
+        Sizes in blocks of ``config.batch`` images, ``config.block_in`` and ``config.block_out``
+        channels.
+    height, width : int
+        Of the input. A dense layer is the 1x1 convolution of a 1x1 image.
+    kernel, strides, dilation : (int, int)
+        Rows and columns.
+    padding : ((int, int), (int, int))
+        Before and after, rows and columns; it holds ``zero_point``.
+    depthwise : bool
+        A channel of the result sees its own channel only; the weights are diagonal blocks.
+    in_per_out, out_per_in : int
+        For depthwise, input blocks that one output block meets and the reverse; one of them is 1.
+    shared_weights : bool
+        For depthwise, one diagonal block serves all taps and channels: a sum over windows.
+    clip : (int, int)
+        Range of the result.
     """
 
     batch_blocks: int
@@ -41,6 +59,9 @@ class Conv2d:
     padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
     dilation: tuple[int, int] = (1, 1)
     depthwise: bool = False
+    in_per_out: int = 1
+    out_per_in: int = 1
+    shared_weights: bool = False
     zero_point: int = 0
     clip: tuple[int, int] = (-128, 127)
 
@@ -59,18 +80,25 @@ class Conv2d:
         return (size + sum(self.padding[k]) - reach) // self.strides[k] + 1
 
     @property
+    def reduction_blocks(self) -> int:
+        """Input blocks that one output block sums over."""
+        return self.in_per_out if self.depthwise else self.in_blocks
+
+    @property
+    def row_step(self) -> int:
+        """Rows from one window to the next once loaded: a 1x1 window skips the rest already."""
+        skips = self.kernel[0] == 1 and not any(self.padding[0])
+        return 1 if skips else self.strides[0]
+
+    @property
+    def vectors(self) -> int:
+        """Entries of the result."""
+        return self.batch_blocks * self.out_blocks * self.out_height * self.out_width
+
+    @property
     def uops(self) -> int:
         """Micro-ops of the GEMM core: its ideal cycles."""
-        reduction = 1 if self.depthwise else self.in_blocks
-        pixels = self.out_height * self.out_width
-        return (
-            self.batch_blocks
-            * self.out_blocks
-            * pixels
-            * reduction
-            * self.kernel[0]
-            * self.kernel[1]
-        )
+        return self.vectors * self.reduction_blocks * self.kernel[0] * self.kernel[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +110,14 @@ class ConvTile:
     out_blocks, rows, columns : int
         Tile of the result that one virtual thread computes at a time.
     in_blocks : int
-        Blocks of input channels loaded at a time.
+        Blocks of the reduction loaded at a time.
     thread_axis : str
         ``none``, or what two virtual threads divide: ``out`` (output channels) or ``rows``.
     weights_outside : bool
-        Load the weights of all input channels once an output tile's channels, outside the loops
-        over rows and columns, instead of with every block of input channels.
+        Load the weights of the whole reduction once a tile's output channels, outside the loops
+        over rows and columns, instead of with every part of the reduction.
+    params_inside : bool
+        Load requantization parameters with every tile instead of once.
     """
 
     out_blocks: int
@@ -96,118 +126,149 @@ class ConvTile:
     in_blocks: int
     thread_axis: str = "out"
     weights_outside: bool = False
+    params_inside: bool = False
 
 
 @dataclass(frozen=True)
-class ScheduledConv:
-    """A schedule and its arguments, in the order data, weights, parameters, result."""
+class ConvTensors:
+    """The stages of a convolution: ``data -> pad -> acc -> scaled -> result``.
 
-    schedule: Schedule
+    ``reduction`` holds the reduce axes: input blocks, kernel rows, kernel columns, lanes.
+    """
+
     data: Tensor
     weights: Tensor
     params: Tensor
+    pad: Tensor
+    acc: Tensor
+    scaled: Tensor
     result: Tensor
+    reduction: tuple[IterVar, IterVar, IterVar, IterVar]
 
 
-def conv2d_schedule(conv: Conv2d, tile: ConvTile, config: Config) -> ScheduledConv:
-    """Return a convolution scheduled for the accelerator.
+def conv2d(conv: Conv2d, config: Config) -> ConvTensors:
+    """Return a convolution as tensor expressions.
 
-    Layouts: data ``(N, C, H, W, batch, block_in)`` int8, weights ``(K, C, kh, kw, block_out,
-    block_in)`` int8, parameters ``(K, 3, batch, block_out)`` int32 (bias, multiplier, packed
-    shift), result ``(N, K, OH, OW, batch, block_out)`` int8, N, C and K counting blocks. Of
-    depthwise weights C is 1: input block k makes output block k with diagonal blocks.
+    Layouts: data ``(N, C, H, W, batch, block_in)`` int8; weights ``(K, C, kh, kw, block_out,
+    block_in)`` int8, of depthwise ones C is `Conv2d.reduction_blocks`; parameters ``(K, 3, batch,
+    block_out)`` int32: bias, multiplier, packed shift; result ``(N, K, OH, OW, batch,
+    block_out)`` int8. N, C and K count blocks.
     """
     b, bi, bo = config.batch, config.block_in, config.block_out
-    n, c, k = conv.batch_blocks, conv.in_blocks, conv.out_blocks
-    (sy, sx), (dy, dx) = conv.strides, conv.dilation
-    (top, bottom), (left, right) = conv.padding
-    # A 1x1 window with a stride skips rows already when loading.
-    skip = sy if conv.kernel[0] == 1 and not (top or bottom) else 1
-    height = conv.out_height if skip > 1 else conv.height + top + bottom
-    width = conv.width + left + right
-
-    data = placeholder((n, c, conv.height, conv.width, b, bi), "int8", "data")
-    weight_blocks = 1 if conv.depthwise else c
-    weights = placeholder((k, weight_blocks, *conv.kernel, bo, bi), "int8", "weights")
+    n, k, taps = conv.batch_blocks, conv.out_blocks, conv.kernel
+    data = placeholder((n, conv.in_blocks, conv.height, conv.width, b, bi), "int8", "data")
     params = placeholder((k, 3, b, bo), "int32", "params")
+    shared = (conv.out_per_in, conv.in_per_out, 1, 1, bo, bi)
+    packed = (k, conv.reduction_blocks, *taps, bo, bi)
+    weights = placeholder(shared if conv.shared_weights else packed, "int8", "weights")
+    pad = _padded(conv, data, config)
 
-    def padded(ni, ci, y, x, bb, ii):  # type: ignore[no-untyped-def]
-        read = data[ni, ci, y * skip - top, x - left, bb, ii]
-        guards = []
-        if top or bottom:
-            guards += [y.var.ge(top), y.var.lt(top + conv.height)]
-        if left or right:
-            guards += [x.var.ge(left), x.var.lt(left + conv.width)]
-        return select(all_of(*guards), read, conv.zero_point) if guards else read
+    rc, ri = reduce_axis(conv.reduction_blocks, "c"), reduce_axis(bi, "i")
+    ry, rx = reduce_axis(taps[0], "ky"), reduce_axis(taps[1], "kx")
 
-    pad = compute((n, c, height, width, b, bi), padded, "pad")
-    ry, rx = reduce_axis(conv.kernel[0], "ky"), reduce_axis(conv.kernel[1], "kx")
-    rc, ri = reduce_axis(weight_blocks, "c"), reduce_axis(bi, "i")
-    step_y = 1 if skip > 1 else sy
-
-    def product(ni, ko, y, x, bb, oo):  # type: ignore[no-untyped-def]
-        channel = ko if conv.depthwise else rc
-        inp = pad[ni, channel, y * step_y + ry * dy, x * sx + rx * dx, bb, ri]
-        wgt = weights[ko, rc, ry, rx, oo, ri]
+    def product(ni: IterVar, ko: IterVar, y: IterVar, x: IterVar, bb: IterVar, oo: IterVar) -> Expr:
+        channel = ko // conv.out_per_in * conv.in_per_out + rc if conv.depthwise else rc
+        row, column = y * conv.row_step + ry * conv.dilation[0], x * conv.strides[1]
+        inp = pad[ni, channel, row, column + rx * conv.dilation[1], bb, ri]
+        if conv.shared_weights:
+            wgt = weights[ko % conv.out_per_in, rc, 0, 0, oo, ri]
+        else:
+            wgt = weights[ko, rc, ry, rx, oo, ri]
         return sum_over(inp.astype("int32") * wgt.astype("int32"), (rc, ry, rx, ri))
 
     shape = (n, k, conv.out_height, conv.out_width, b, bo)
     acc = compute(shape, product, "conv")
     low, high = conv.clip
 
-    def rescale(ni, ko, y, x, bb, oo):  # type: ignore[no-untyped-def]
-        entry = [params[ko, part, bb, oo] for part in range(3)]
-        return requantize(acc[ni, ko, y, x, bb, oo], *entry, low, high)
+    def rescale(ni: IterVar, ko: IterVar, y: IterVar, x: IterVar, bb: IterVar, oo: IterVar) -> Expr:
+        bias, multiplier, shift = (params[ko, part, bb, oo] for part in range(3))
+        return requantize(acc[ni, ko, y, x, bb, oo], bias, multiplier, shift, low, high)
 
     scaled = compute(shape, rescale, "rq")
     result = compute(shape, lambda *i: scaled[i].astype("int8"), "result")
+    return ConvTensors(data, weights, params, pad, acc, scaled, result, (rc, ry, rx, ri))
 
-    s = create_schedule(result)
-    wbuf = s.cache_read(weights, Scope.WGT, [acc])
-    pbuf = s.cache_read(params, Scope.ACC, [scaled])
-    s[pad].set_scope(Scope.INP)
-    s[acc].set_scope(Scope.ACC)
-    s[scaled].set_scope(Scope.ACC)
 
-    out = s[result]
-    on, ok, oy, ox, ob, oo = out.leaves
-    ok_o, ok_i = out.split(ok, factor=tile.out_blocks)
-    oy_o, oy_i = out.split(oy, factor=tile.rows)
-    ox_o, ox_i = out.split(ox, factor=tile.columns)
+def _padded(conv: Conv2d, data: Tensor, config: Config) -> Tensor:
+    """Return the input as it lies in the scratchpad: padded, without skipped rows."""
+    (top, bottom), (left, right) = conv.padding
+    skip = conv.strides[0] if conv.row_step != conv.strides[0] else 1
+    height = conv.out_height if skip > 1 else conv.height + top + bottom
+    blocks = conv.in_blocks
+    if conv.depthwise:
+        # Channels are padded to whole blocks on either side; the larger block decides.
+        blocks = max(blocks, -(-conv.out_blocks // conv.out_per_in) * conv.in_per_out)
+
+    def read(ni: IterVar, ci: IterVar, y: IterVar, x: IterVar, bb: IterVar, ii: IterVar) -> Expr:
+        value = data[ni, ci, y * skip - top, x - left, bb, ii]
+        guards = []
+        if blocks > conv.in_blocks:
+            guards += [ci.var.lt(conv.in_blocks)]
+        if top or bottom:
+            guards += [y.var.ge(top), y.var.lt(top + conv.height)]
+        if left or right:
+            guards += [x.var.ge(left), x.var.lt(left + conv.width)]
+        return select(all_of(*guards), value, conv.zero_point) if guards else value
+
+    width = conv.width + left + right
+    shape = (conv.batch_blocks, blocks, height, width, config.batch, config.block_in)
+    return compute(shape, read, "pad")
+
+
+def schedule_conv2d(t: ConvTensors, tile: ConvTile, config: Config) -> Schedule:
+    """Return the template's schedule for one choice of knobs.
+
+    Loops over tiles of the result stand outside, two of them as virtual threads; inside, a loop
+    over parts of the reduction loads inputs and weights and runs the GEMM core; requantization
+    and the store follow a tile's last part.
+    """
+    s = create_schedule(t.result)
+    wbuf = s.cache_read(t.weights, Scope.WGT, [t.acc])
+    pbuf = s.cache_read(t.params, Scope.ACC, [t.scaled])
+    s[t.pad].set_scope(Scope.INP)
+    s[t.acc].set_scope(Scope.ACC)
+    s[t.scaled].set_scope(Scope.ACC)
+
+    out = s[t.result]
+    n, k, y, x, *_ = out.leaves
+    k_o, k_i = out.split(k, factor=tile.out_blocks)
+    y_o, y_i = out.split(y, factor=tile.rows)
+    x_o, x_i = out.split(x, factor=tile.columns)
+    at, weights_at = x_o, k_o
     if tile.thread_axis == "out":
-        ok_o, thread = out.split(ok_o, factor=2)
+        k_o, thread = out.split(k_o, factor=2)
+        weights_at = thread
     elif tile.thread_axis == "rows":
-        oy_o, thread = out.split(oy_o, factor=2)
+        y_o, thread = out.split(y_o, factor=2)
+        weights_at = k_o
     if tile.thread_axis == "none":
-        out.reorder(on, ok_o, oy_o, ox_o, ok_i, oy_i, ox_i, ob, oo)
-        at = ox_o
-        weights_at = ok_o
+        out.reorder(n, k_o, y_o, x_o, k_i, y_i, x_i)
     else:
         out.bind(thread, "vthread")
-        weights_at = thread if tile.thread_axis == "out" else ok_o
         if tile.thread_axis == "out" and tile.weights_outside:
-            out.reorder(on, ok_o, thread, oy_o, ox_o, ok_i, oy_i, ox_i, ob, oo)
-            at = ox_o
+            out.reorder(n, k_o, thread, y_o, x_o, k_i, y_i, x_i)
         else:
-            out.reorder(on, ok_o, oy_o, ox_o, thread, ok_i, oy_i, ox_i, ob, oo)
+            out.reorder(n, k_o, y_o, x_o, thread, k_i, y_i, x_i)
             at = thread
-    out.pragma(ok_i, "dma_copy")
+    out.pragma(k_i, "dma_copy")
 
-    conv_stage = s[acc]
-    conv_stage.compute_at(out, at)
-    an, ak, ay, ax, ab, ao, *_ = conv_stage.leaves
-    rc_o, rc_i = conv_stage.split(rc, factor=1 if conv.depthwise else tile.in_blocks)
-    conv_stage.reorder(rc_o, an, ak, ay, ax, rc_i, ry, rx, ab, ao, ri)
-    conv_stage.tensorize(ab, gemm(config))
-    s[pad].compute_at(conv_stage, rc_o)
-    s[pad].pragma(s[pad].leaves[0], "dma_copy")
+    conv = s[t.acc]
+    conv.compute_at(out, at)
+    rc, ry, rx, ri = t.reduction
+    an, ak, ay, ax, ab, ao, *_ = conv.leaves
+    rc_o, rc_i = conv.split(rc, factor=tile.in_blocks)
+    conv.reorder(rc_o, an, ak, ay, ax, rc_i, ry, rx, ab, ao, ri)
+    conv.tensorize(ab, gemm(config))
+    s[t.pad].compute_at(conv, rc_o)
     if tile.weights_outside:
         s[wbuf].compute_at(out, weights_at)
     else:
-        s[wbuf].compute_at(conv_stage, rc_o)
-    s[wbuf].pragma(s[wbuf].leaves[0], "dma_copy")
+        s[wbuf].compute_at(conv, rc_o)
 
-    s[scaled].compute_at(out, at)
-    s[scaled].tensorize(s[scaled].leaves[4], rq(config))
-    s[pbuf].pragma(s[pbuf].leaves[0], "dma_copy")
-    return ScheduledConv(s, data, weights, params, result)
+    s[t.scaled].compute_at(out, at)
+    s[t.scaled].tensorize(s[t.scaled].leaves[4], rq(config))
+    if tile.params_inside:
+        s[pbuf].compute_at(out, at)
+    for copied in (t.pad, wbuf, pbuf):
+        s[copied].pragma(s[copied].leaves[0], "dma_copy")
+    return s
