@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.isa import Alu, AluOp
+from vdla.sim.loops import micro_ops, require_below
 
 from .gemm import saturate
-from .loops import micro_ops, require_below
 from .requantize import requantize
 from .state import State
 
@@ -47,7 +47,7 @@ def execute_alu(state: State, alu: Alu) -> None:
     depth = state.config.acc_depth
     vector = state.config.batch * state.config.block_out * len(state.acc)
     reads = 3 if alu.alu_opcode is AluOp.RQ else 0 if alu.use_imm else 1
-    for dst, src, _ in micro_ops(state, alu, _BATCH_SCALARS // vector):
+    for dst, src, _ in micro_ops(state.uop, alu, state.config, _BATCH_SCALARS // vector):
         require_below("ACC", dst, depth)
         if reads:
             require_below("ACC", src + (reads - 1), depth)

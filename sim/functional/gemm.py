@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.isa import Gemm
+from vdla.sim.loops import MicroOps, micro_ops, require_below
 
-from .loops import MicroOps, micro_ops, require_below
 from .state import State
 
 __all__ = ["execute_gemm", "saturate"]
@@ -26,7 +26,7 @@ def execute_gemm(state: State, gemm: Gemm) -> None:
     """
     config = state.config
     widest = max(config.block_in, config.block_out) * config.batch * len(state.acc)
-    for chunk in micro_ops(state, gemm, _BATCH_SCALARS // widest):
+    for chunk in micro_ops(state.uop, gemm, config, _BATCH_SCALARS // widest):
         dst, src, wgt = chunk
         require_below("ACC", dst, config.acc_depth)
         touched = np.unique(dst)

@@ -12,7 +12,7 @@ from vdla.isa import Load, MemoryType, Store, element_bytes, sram_depth
 
 from .state import State
 
-__all__ = ["execute_load", "execute_store"]
+__all__ = ["execute_load", "execute_store", "require_transfer"]
 
 
 def execute_load(state: State, load: Load) -> None:
@@ -23,8 +23,8 @@ def execute_load(state: State, load: Load) -> None:
     """
     if load.sram_size == 0:
         return
+    require_transfer(state, load)
     config, kind = state.config, load.memory_type
-    _require_entries(config, kind, load.sram_base, load.sram_size)
     dtype, shape = _element(config, kind)
     rows = load.y_pad_0 + load.y_size + load.y_pad_1
     columns = load.x_pad_0 + load.x_size + load.x_pad_1
@@ -45,8 +45,8 @@ def execute_store(state: State, store: Store) -> None:
     """Copy consecutive OUT entries to a block in memory, row after row."""
     if store.x_size == 0 or store.y_size == 0:
         return
+    require_transfer(state, store)
     count = store.y_size * store.x_size
-    _require_entries(state.config, MemoryType.OUT, store.sram_base, count)
     entries = state.out[:, store.sram_base : store.sram_base + count]
     rows = entries.reshape(len(entries), store.y_size, -1).view(np.uint8)
     block = _block(state, store)
@@ -57,13 +57,31 @@ def execute_store(state: State, store: Store) -> None:
         block[:, y] = rows[:, y]
 
 
-def _require_entries(config: Config, kind: MemoryType, first: int, count: int) -> None:
+def require_transfer(state: State, transfer: Load | Store) -> None:
+    """Raise where a transfer that moves anything leaves its scratchpad or the memory."""
+    config, kind = state.config, transfer.memory_type
+    moved = transfer.y_size * transfer.x_size
+    count = transfer.sram_size if isinstance(transfer, Load) else moved
     depth = sram_depth(kind, config)
-    if first + count > depth:
+    if transfer.sram_base + count > depth:
         raise ProgramError(
             f"{kind.name} entries must lie below {depth} on {config.name}, not reach "
-            f"{first}..{first + count - 1}."
+            f"{transfer.sram_base}..{transfer.sram_base + count - 1}."
         )
+    first, end = _addresses(state, transfer)
+    if first < 0 or end > state.dram.shape[1]:
+        raise ProgramError(
+            f"Memory addresses must lie in 0..{state.dram.shape[1] - 1:#x}, the image given, not "
+            f"{first:#x}..{end - 1:#x}."
+        )
+
+
+def _addresses(state: State, transfer: Load | Store) -> tuple[int, int]:
+    """Return the first byte a transfer touches and the one behind its last."""
+    size = element_bytes(transfer.memory_type, state.config)
+    first = state.base + transfer.dram_base * size
+    span = (transfer.y_size - 1) * transfer.x_stride + transfer.x_size
+    return first, first + span * size
 
 
 def _element(config: Config, kind: MemoryType) -> tuple[type[np.generic], tuple[int, ...]]:
@@ -80,16 +98,10 @@ def _element(config: Config, kind: MemoryType) -> tuple[type[np.generic], tuple[
 def _block(state: State, transfer: Load | Store) -> NDArray[np.uint8]:
     """Return a view of the memory a transfer touches, shape (images, y_size, row bytes)."""
     size = element_bytes(transfer.memory_type, state.config)
-    start = state.base + transfer.dram_base * size
-    last = start + ((transfer.y_size - 1) * transfer.x_stride + transfer.x_size) * size
-    if start < 0 or last > state.dram.shape[1]:
-        raise ProgramError(
-            f"Memory addresses must lie in 0..{state.dram.shape[1] - 1:#x}, the image given, not "
-            f"{start:#x}..{last - 1:#x}."
-        )
+    first, _ = _addresses(state, transfer)
     by_image, by_byte = state.dram.strides
     return as_strided(
-        state.dram[:, start:],
+        state.dram[:, first:],
         (len(state.dram), transfer.y_size, transfer.x_size * size),
         (by_image, transfer.x_stride * size * by_byte, by_byte),
     )

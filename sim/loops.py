@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.config import Config
 from vdla.errors import ProgramError
 from vdla.isa import Alu, Gemm, decode_uops
-
-from .state import State
 
 __all__ = ["MicroOps", "micro_ops", "require_below"]
 
@@ -18,19 +17,31 @@ MicroOps = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 """Columns dst, src and wgt of micro-ops in the order they execute."""
 
 
-def micro_ops(state: State, instruction: Gemm | Alu, at_most: int) -> Iterator[MicroOps]:
-    """Yield an instruction's micro-ops in order, at most that many and at least one at a time.
+def micro_ops(
+    buffer: NDArray[np.uint32], instruction: Gemm | Alu, config: Config, at_most: int
+) -> Iterator[MicroOps]:
+    """Yield an instruction's micro-ops in order, about `at_most` at a time.
 
     ``index = uop.index + i_out * factor_out + i_in * factor_in``, the micro-ops innermost.
+    A yield holds whole iterations of the inner loop, and at least one.
+
+    Parameters
+    ----------
+    buffer : ndarray of uint32, shape (uop_depth,)
+
+    Raises
+    ------
+    ProgramError
+        The kernel reaches past the micro-op buffer.
     """
     if instruction.count == 0:
         return
-    if instruction.uop_end > state.config.uop_depth:
+    if instruction.uop_end > config.uop_depth:
         raise ProgramError(
-            f"Micro-ops must lie below {state.config.uop_depth} on {state.config.name}, not reach "
+            f"Micro-ops must lie below {config.uop_depth} on {config.name}, not reach "
             f"{instruction.uop_end - 1}."
         )
-    kernel = decode_uops(state.uop[instruction.uop_begin : instruction.uop_end], state.config)
+    kernel = decode_uops(buffer[instruction.uop_begin : instruction.uop_end], config)
     factors = (
         (instruction.dst_factor_out, instruction.dst_factor_in),
         (instruction.src_factor_out, instruction.src_factor_in),
