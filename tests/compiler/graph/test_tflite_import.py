@@ -214,7 +214,7 @@ def test_open_shapes_are_refused(load, patch, axis):
 def test_a_constant_that_does_not_fill_its_shape_is_refused(load, patch):
     weight = patch.graph.Operators(0).Inputs(1)
     patch.element(patch.graph.Tensors(weight), TENSOR_SHAPE, 0, "<i", 9)
-    rule = r"stored whole: 243 bytes for int8\[9, 3, 3, 3\], not 216 \(tensor 'c_w'"
+    rule = r"stored whole: 243 bytes for int8\[9, 3, 3, 3\], not 216 \(tensor 'c0_w'"
     with pytest.raises(ModelError, match=rule):
         load(patch.data)
 

@@ -2,7 +2,8 @@
 
 ``litert_cases.npz`` holds, for each case, a model of one operator with random constants
 (``<case>.model``, the bytes of a TFLite file), random inputs (``<case>.input_<i>``) and what
-LiteRT's ``OpResolverType.BUILTIN_REF`` made of them (``<case>.output``). The trained networks and
+LiteRT's ``OpResolverType.BUILTIN_REF`` made of them (``<case>.output``); ``make_litert_cases.py``
+writes it. The trained networks and
 their outputs are described in the README of the shared data.
 """
 
