@@ -43,8 +43,9 @@ def interleave_threads(body: Stmt) -> Stmt:
           for t in 2 (interleaved): a[t] = load(t, k)
           for t in 2 (interleaved): gemm(a[t])
 
-    Each thread has its own copy of what is allocated inside the loop, and thread 0's copy and
-    compute alternate with thread 1's, so that a load of one overlaps the arithmetic of the other
+    Each thread has its own copy of what is allocated inside the loop. Operations alternate
+    between threads a phase at a time: all that a thread copies in, then all it computes, then all
+    it copies out, so that a whole load phase of one thread overlaps the arithmetic of the other
     once dependence tokens join them.
     """
     return _use_copies(_visit(body, (), ()))
@@ -68,25 +69,48 @@ def _visit(stmt: Stmt, threads: _Loops, outside: _Loops) -> Stmt:
         renamed = _rename(stmt.body, stmt.buffer, copies)
         return Alloc(copies, _visit(renamed, threads, outside))
     if isinstance(stmt, Block):
-        return Block(tuple(_visit(child, threads, outside) for child in stmt.stmts))
-    if isinstance(stmt, For) and not _is_leaf(stmt):
+        return Block(
+            tuple(
+                _repeat(Block(tuple(run)), threads) if phase else _visit(run[0], threads, outside)
+                for phase, run in _runs(stmt.stmts)
+            )
+        )
+    if isinstance(stmt, For) and _phase(stmt) is None:
         private = [var for var, _ in threads]
         if not uses(stmt.extent, private):
             inner = (*outside, (stmt.var, stmt.extent))
             return replace(stmt, body=_visit(stmt.body, threads, inner))
+    return _repeat(stmt, threads)
+
+
+def _repeat(stmt: Stmt, threads: _Loops) -> Stmt:
     for var, extent in reversed(threads):
         stmt = For(var, extent, stmt, "interleaved")
     return stmt
 
 
-def _is_leaf(stmt: For) -> bool:
-    """Tell whether a nest holds one operation only: it becomes one instruction."""
+def _runs(stmts: tuple[Stmt, ...]) -> list[tuple[str | None, list[Stmt]]]:
+    """Group neighbouring operations of one phase; other statements stand alone."""
+    runs: list[tuple[str | None, list[Stmt]]] = []
+    for stmt in stmts:
+        phase = _phase(stmt)
+        if phase is not None and runs and runs[-1][0] == phase:
+            runs[-1][1].append(stmt)
+        else:
+            runs.append((phase, [stmt]))
+    return runs
+
+
+def _phase(stmt: Stmt) -> str | None:
+    """Return ``in``, ``compute`` or ``out`` for a nest that holds one operation, else None."""
     body: Stmt = stmt
     while isinstance(body, For):
         if body.kind == "vthread":
-            return False
+            return None
         body = body.body
-    return isinstance(body, (Intrinsic, Copy, Move, Store))
+    if isinstance(body, Copy):
+        return "out" if body.target.buffer.scope == "global" else "in"
+    return "compute" if isinstance(body, (Intrinsic, Move, Store)) else None
 
 
 def _rename(stmt: Stmt, old: Buffer, new: Buffer) -> Stmt:
