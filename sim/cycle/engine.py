@@ -147,15 +147,15 @@ def _written(s, r, i):
 
 @_compiled
 def _write_empty(c, s, r):
-    """Pass loads that move nothing through the write stage, as far as they are next in it."""
+    """Pass loads without bursts through the write stage, as far as they are next in it."""
     port = s.port[r]
     while port.write_head < port.write_tail:
         i = s.writing[r, port.write_head]
         if c.first_burst[i] < c.end_burst[i]:
             return
+        s.log.busy[i] = max(1, c.pad_head[i])
         s.log.first_write[i] = max(port.write_free, s.log.start[i] + 1)
-        port.write_free = s.log.first_write[i] + 1
-        s.log.busy[i] = 1
+        port.write_free = s.log.first_write[i] + s.log.busy[i]
         _written(s, r, i)
 
 

@@ -56,7 +56,7 @@ def time(
         raise ProgramError(deadlock_text(program, table, state, cycle))
     if outcome == LIMIT:
         raise ProgramError(limit_text(program, table, state, limit))
-    return CycleResult(program, table, state)
+    return CycleResult(program, table, state, fill)
 
 
 def run(
@@ -94,5 +94,6 @@ def run(
     image = dram if dram.ndim == 1 else dram[0]
     result = time(program, np.ascontiguousarray(image), base=base, cycle_limit=cycle_limit)
     if values:
-        execute_all(program, result.start, dram, base)
+        images = dram[np.newaxis] if dram.ndim == 1 else dram
+        execute_all(result.table, program.config, result.start, images, result.fill)
     return result

@@ -61,11 +61,14 @@ class CycleResult:
     table : Table
     state : State
         What the engine recorded.
+    fill : ndarray of int64
+        The micro-ops that LOADs of UOP wrote.
     """
 
     program: Program
     table: Table
     state: State
+    fill: NDArray[np.int64]
 
     @property
     def cycles(self) -> int:

@@ -85,14 +85,27 @@ COLUMNS = np.dtype(
             "dst_in",
             "src_out",
             "src_in",
+            "wgt_out",
+            "wgt_in",
             "reads_dst",
             "reads_src",
             "is_rq",
             "is_slow",
+            # what results need beyond that
+            "opcode",
+            "memory_type",
+            "x_size",
+            "reset",
+            "overwrite",
+            "alu_opcode",
+            "use_imm",
+            "imm",
         )
     ]
 )
 """A row of the table that the engine reads."""
+
+_COPIED = ("opcode", "memory_type", "x_size", "reset", "overwrite", "alu_opcode", "use_imm", "imm")
 
 
 @dataclass(frozen=True)
@@ -175,6 +188,7 @@ def make_table(program: Program, base: int) -> Table:
         **_token_columns(fields, module),
         **_memory_columns(fields, config, base),
         **_issue_columns(fields, config),
+        **{name: fields[name] for name in _COPIED},
     }
     columns = np.zeros(len(words), COLUMNS)
     for name, value in values.items():
@@ -235,13 +249,13 @@ def _memory_columns(
     kinds = tuple(MemoryType)
     kind, x_size = fields["memory_type"], fields["x_size"]
     opcode = fields["opcode"]
-    # No rows or no columns: nothing moves, not even padding. Other opcodes hold 0 there.
-    used = (x_size > 0) & (fields["y_size"] > 0)
-    used &= (opcode == Opcode.LOAD) | (opcode == Opcode.STORE)
+    # No columns: nothing moves. No rows: padding alone. Other opcodes hold 0 in both.
+    used = ((opcode == Opcode.LOAD) | (opcode == Opcode.STORE)) & (x_size > 0)
     element = np.array([element_bytes(k, config) for k in kinds])[kind] * used
     rows = fields["y_size"] * used
     width = (fields["x_pad_0"] + x_size + fields["x_pad_1"]) * used
     above, below = fields["y_pad_0"] * width, fields["y_pad_1"] * width
+    some = rows > 0
     _check_room(fields, used, above + below + rows * width, config)
     return {
         "address": base + fields["dram_base"] * element,
@@ -249,9 +263,9 @@ def _memory_columns(
         "row_bytes": x_size * element,
         "stride_bytes": fields["x_stride"] * element,
         "element_bytes": element,
-        "pad_head": (above + fields["x_pad_0"]) * used,
+        "pad_head": np.where(some, above + fields["x_pad_0"], above + below),
         "pad_row": (fields["x_pad_1"] + fields["x_pad_0"]) * used,
-        "pad_tail": (fields["x_pad_1"] + below) * used,
+        "pad_tail": np.where(some, fields["x_pad_1"] + below, 0),
         "sram": fields["sram_base"],
         "is_uop": (opcode == Opcode.LOAD) & (kind == MemoryType.UOP),
         "pad_value": fields["pad_value"],
@@ -299,6 +313,8 @@ def _issue_columns(
         "dst_in": fields["dst_factor_in"],
         "src_out": fields["src_factor_out"],
         "src_in": fields["src_factor_in"],
+        "wgt_out": fields["wgt_factor_out"],
+        "wgt_in": fields["wgt_factor_in"],
         "reads_dst": (is_gemm & ~writes_only) | is_alu,
         "reads_src": is_alu & ~is_rq & (fields["use_imm"] == 0),
         "is_rq": is_rq,

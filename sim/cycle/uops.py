@@ -21,7 +21,7 @@ def gather_uops(columns: NDArray[np.void], dram: NDArray[np.uint8]) -> NDArray[n
         Micro-ops lie outside memory.
     """
     parts, at = [], 0
-    for i in np.flatnonzero((columns["is_uop"] != 0) & (columns["rows"] > 0)).tolist():
+    for i in np.flatnonzero(columns["is_uop"]).tolist():
         words = _words(i, columns[i], dram)
         columns["uop_at"][i], columns["uop_size"][i] = at, len(words)
         at += len(words)
@@ -30,7 +30,11 @@ def gather_uops(columns: NDArray[np.void], dram: NDArray[np.uint8]) -> NDArray[n
 
 
 def _words(index: int, load: np.void, dram: NDArray[np.uint8]) -> NDArray[np.int64]:
+    pad = np.int64(int(load["pad_value"]) & 0xFFFFFFFF)
+    head, tail = np.full(int(load["pad_head"]), pad), np.full(int(load["pad_tail"]), pad)
     first, rows = int(load["address"]), int(load["rows"])
+    if rows == 0:
+        return head
     stride, row_bytes = int(load["stride_bytes"]), int(load["row_bytes"])
     end = first + (rows - 1) * stride + row_bytes
     if first < 0 or end > len(dram):
@@ -40,8 +44,6 @@ def _words(index: int, load: np.void, dram: NDArray[np.uint8]) -> NDArray[np.int
         )
     at = first + np.arange(rows)[:, np.newaxis] * stride + np.arange(row_bytes)
     data = np.ascontiguousarray(dram[at]).view("<u4").astype(np.int64)
-    pad = np.int64(int(load["pad_value"]) & 0xFFFFFFFF)
     between = np.full((rows, int(load["pad_row"])), pad)
     body = np.hstack([data, between]).ravel()[: data.size + between.size - between.shape[1]]
-    head, tail = np.full(int(load["pad_head"]), pad), np.full(int(load["pad_tail"]), pad)
     return np.concatenate([head, body, tail])
