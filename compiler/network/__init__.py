@@ -1,0 +1,7 @@
+"""From a graph to a compiled module: placement, layouts, memory, programs."""
+
+from __future__ import annotations
+
+from .pipeline import compile_graph
+
+__all__ = ["compile_graph"]

@@ -1,0 +1,155 @@
+"""The steps of a network: which tensors are packed where, and which operators make one program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from vdla.compiler.graph import Graph, Node
+from vdla.config import Config
+from vdla.module import Execute, Launch, Pack, PlacedLayer, Relayout, Step, Unpack
+
+from .placement import VDLA, is_view
+
+__all__ = ["Blocks", "BufferShape", "Layout", "blocked_shape", "lay_out"]
+
+BufferShape = tuple[int, int, int, int, int, int]
+Blocks = tuple[int, int]
+"""Channels of a block on the way in and on the way out."""
+
+
+@dataclass
+class Layout:
+    """Steps, and the buffers that they name by number.
+
+    Attributes
+    ----------
+    steps : list of Step
+    buffers : list of (str, BufferShape)
+        Tensor and blocked shape of each.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    buffers: list[tuple[str, BufferShape]] = field(default_factory=list)
+
+
+def blocked_shape(shape: tuple[int, ...], block: int, batch: int) -> BufferShape:
+    """Return ``(N / batch, ceil(C / block), H, W, batch, block)`` of NHWC or NC.
+
+    >>> blocked_shape((1, 7, 5, 20), 16, 1)
+    (1, 2, 7, 5, 1, 16)
+    >>> blocked_shape((1, 20), 16, 4)
+    (1, 2, 1, 1, 4, 16)
+    """
+    height, width = shape[1:3] if len(shape) == 4 else (1, 1)
+    return (-(-shape[0] // batch), -(-shape[-1] // block), height, width, batch, block)
+
+
+def lay_out(
+    graph: Graph, placed: Mapping[str, str], blocks: Mapping[str, Blocks], config: Config
+) -> Layout:
+    """Return the steps that run a placed graph.
+
+    Consecutive operators on VDLA make one program. What is in host memory is packed before the
+    program that needs it; what a cpu operator or the caller reads is unpacked after the program
+    that made it. Views need no step.
+
+    Before: ``conv a (cpu); conv b (vdla); add c = a + b (vdla); softmax d (cpu)``. After:
+    ``execute a; pack a; launch [b, c]; unpack c; execute d``.
+
+    Parameters
+    ----------
+    graph : Graph
+    placed : mapping of str to str
+        Device of each node.
+    blocks : mapping of str to Blocks
+        Of each node on VDLA that is not a view.
+    config : Config
+    """
+    builder = _Builder(graph, config)
+    for index, node in enumerate(graph.nodes):
+        if placed[node.name] != VDLA:
+            builder.execute(index, node)
+        elif is_view(graph, node):
+            builder.alias(node)
+        else:
+            builder.enqueue(index, node, blocks[node.name])
+    builder.close()
+    builder.bring_home(graph.outputs)
+    return builder.layout
+
+
+class _Builder:
+    def __init__(self, graph: Graph, config: Config) -> None:
+        self.layout = Layout()
+        self._graph = graph
+        self._config = config
+        self._home = set(graph.inputs)
+        """Tensors that are in host memory."""
+        self._places: dict[str, dict[int, int]] = {}
+        """Buffers of a tensor by block."""
+        self._original: dict[str, str] = {}
+        """The tensor that a view shows."""
+        self._run: list[PlacedLayer] = []
+        self._programs = 0
+
+    def execute(self, index: int, node: Node) -> None:
+        """Run an operator on the host, after the program that is being collected."""
+        self.close()
+        self.bring_home(self._activations(node))
+        self.layout.steps.append(Execute(index))
+        self._home.update(node.outputs)
+
+    def alias(self, node: Node) -> None:
+        """Let a view's output share the place of its input."""
+        source = node.inputs[0]
+        self._original[node.outputs[0]] = self._original.get(source, source)
+
+    def enqueue(self, index: int, node: Node, blocks: Blocks) -> None:
+        """Append an operator to the program that is being collected."""
+        reads = tuple(self._place(tensor, blocks[0]) for tensor in self._activations(node))
+        target = self._new_buffer(node.outputs[0], blocks[1])
+        self._run.append(PlacedLayer(index, reads, target))
+
+    def close(self) -> None:
+        """End the program that is being collected."""
+        if self._run:
+            self.layout.steps.append(Launch(self._programs, tuple(self._run)))
+            self._programs += 1
+            self._run = []
+
+    def bring_home(self, tensors: Iterable[str]) -> None:
+        """Unpack what is not in host memory."""
+        for tensor in tensors:
+            if tensor not in self._home:
+                place = next(iter(self._places[self._original.get(tensor, tensor)].values()))
+                self.layout.steps.append(Unpack(place, tensor))
+                self._home.add(tensor)
+
+    def _activations(self, node: Node) -> list[str]:
+        return [name for name in node.inputs if not self._graph.tensors[name].is_constant]
+
+    def _place(self, tensor: str, block: int) -> int:
+        """Return a buffer of a tensor in some blocks, made by a copy where there is none."""
+        tensor = self._original.get(tensor, tensor)
+        places = self._places.get(tensor, {})
+        if block in places:
+            return places[block]
+        # Steps go before the program that is being collected, unless it makes what they copy.
+        if not places:
+            buffer = self._new_buffer(tensor, block)
+            self.layout.steps.append(Pack(tensor, buffer))
+            return buffer
+        source = next(iter(places.values()))
+        if any(layer.writes == source for layer in self._run):
+            self.close()
+        buffer = self._new_buffer(tensor, block)
+        self.layout.steps.append(Relayout(source, buffer))
+        return buffer
+
+    def _new_buffer(self, tensor: str, block: int) -> int:
+        shape = blocked_shape(self._graph.tensors[tensor].shape, block, self._config.batch)
+        self.layout.buffers.append((tensor, shape))
+        index = len(self.layout.buffers) - 1
+        self._places.setdefault(tensor, {})[block] = index
+        return index

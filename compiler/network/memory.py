@@ -1,0 +1,90 @@
+"""The memory plan: one arena, buffers whose lives do not overlap in the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from vdla.module import Launch, Pack, Relayout, Step, Unpack
+
+from .layout import Layout
+
+__all__ = ["PAGE_BYTES", "Life", "aligned", "lives", "place_buffers"]
+
+PAGE_BYTES = 4096
+"""Every tensor starts on a page: no first burst is cut short, and every element is aligned."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """Moments of a buffer's first write and of its last use, both included."""
+
+    first: int
+    last: int
+
+    def meets(self, other: Life) -> bool:
+        """Whether two buffers hold values at the same time."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def aligned(nbytes: int) -> int:
+    """Return `nbytes` rounded up to whole pages."""
+    return -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+
+
+def lives(layout: Layout) -> list[Life]:
+    """Return the life of each buffer, in moments: one a step, one a layer inside a program."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for moment, (reads, writes) in enumerate(
+        touched for step in layout.steps for touched in _touched(step)
+    ):
+        for buffer in (*reads, *writes):
+            first.setdefault(buffer, moment)
+            last[buffer] = moment
+    return [Life(first[b], last[b]) for b in range(len(layout.buffers))]
+
+
+def place_buffers(layout: Layout, start: int) -> tuple[list[int], int]:
+    """Return the offset of each buffer, and the end of the memory they need.
+
+    The largest buffer is placed first, each at the lowest page where it meets no other in time and
+    in space.
+
+    Parameters
+    ----------
+    layout : Layout
+    start : int
+        First byte that may be used, at a page.
+    """
+    sizes = [aligned(prod(shape)) for _, shape in layout.buffers]
+    spans = lives(layout)
+    offsets = [-1] * len(sizes)
+    placed: list[int] = []
+    for buffer in sorted(range(len(sizes)), key=lambda b: (-sizes[b], spans[b].first, b)):
+        taken = sorted(
+            (offsets[b], offsets[b] + sizes[b]) for b in placed if spans[b].meets(spans[buffer])
+        )
+        at = start
+        for begin, end in taken:
+            if at + sizes[buffer] <= begin:
+                break
+            at = max(at, end)
+        offsets[buffer] = at
+        placed.append(buffer)
+    end = max((offsets[b] + sizes[b] for b in placed), default=start)
+    return offsets, end
+
+
+def _touched(step: Step) -> Sequence[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return what a step reads and writes, moment by moment."""
+    if isinstance(step, Launch):
+        return [(layer.reads, (layer.writes,)) for layer in step.layers]
+    if isinstance(step, Pack):
+        return [((), (step.buffer,))]
+    if isinstance(step, Unpack):
+        return [((step.buffer,), ())]
+    if isinstance(step, Relayout):
+        return [((step.source,), (step.target,))]
+    return [((), ())]

@@ -1,0 +1,118 @@
+"""Compiling a graph, as one list of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+from vdla.compiler.graph import Graph, Node
+from vdla.compiler.ops import LoweredNode, lower_node
+from vdla.config import Config
+from vdla.module import Buffer, MemoryUse, Module, Segment
+
+from .describe import describe_layer, describe_tensor
+from .layout import lay_out
+from .memory import aligned, place_buffers
+from .placement import VDLA, is_view, place_nodes
+from .programs import emit_programs, gather_constants
+
+__all__ = ["compile_graph"]
+
+Progress = Callable[[int, int, str], None]
+
+
+def compile_graph(
+    graph: Graph,
+    config: Config,
+    *,
+    vthreads: int = 2,
+    place: Mapping[str, str] | None = None,
+    rank: Callable[..., Any] | None = None,
+    progress: Progress | None = None,
+) -> Module:
+    """Compile a network for one configuration.
+
+    Stages, in order:
+
+    1. every operator gets a device, or the network is refused with all that none takes;
+    2. operators on VDLA become scheduled tensor expressions;
+    3. edges get layouts, runs of VDLA operators become programs, copies go between;
+    4. the arena is planned: constants, activations that share memory, micro-ops;
+    5. schedules become instructions, and those of a run one program.
+
+    Parameters
+    ----------
+    graph : Graph
+        Batch 1.
+    config : Config
+    vthreads : int
+        Virtual threads of each schedule, 1 or 2.
+    place : mapping of str to str, optional
+        ``'cpu'`` or ``'vdla'`` by node name.
+    rank : callable, optional
+        Handed to `vdla.compiler.ops.lower_node`.
+    progress : callable, optional
+        Called with the stages done, the stages in all and the node being worked on.
+
+    Raises
+    ------
+    ModelError
+        An operator can run nowhere, or `place` asks for what cannot be.
+    LoweringError
+        An operator on VDLA fits the buffers at no tiling.
+    """
+    placed = place_nodes(graph, config, place)
+    mine = [n for n in graph.nodes if placed[n.name] == VDLA and not is_view(graph, n)]
+    tell = _counting(progress, 2 * len(mine))
+    lowered: dict[str, LoweredNode] = {}
+    for node in mine:
+        tell(node)
+        lowered[node.name] = lower_node(graph, node, config, vthreads=vthreads, rank=rank)
+
+    blocks = {name: (code.input_block, code.output_block) for name, code in lowered.items()}
+    layout = lay_out(graph, placed, blocks, config)
+
+    constants = gather_constants(lowered)
+    offsets, tensors_end = place_buffers(layout, constants.image.size)
+    programs, uops, end = emit_programs(
+        graph, layout, lowered, constants, offsets, tensors_end, config, tell
+    )
+
+    segments = [Segment(0, constants.image)] if constants.image.size else []
+    memory = MemoryUse(
+        constants=constants.image.size,
+        activations=tensors_end - constants.image.size,
+        activations_unshared=sum(aligned(prod(shape)) for _, shape in layout.buffers),
+        micro_ops=end - tensors_end,
+    )
+    return Module(
+        name=graph.name,
+        config=config,
+        tensors={name: describe_tensor(t) for name, t in graph.tensors.items()},
+        layers=tuple(
+            describe_layer(graph, n, placed[n.name], _macs(graph, n, lowered)) for n in graph.nodes
+        ),
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        steps=tuple(layout.steps),
+        programs=tuple(programs),
+        buffers=tuple(Buffer(t, s, o) for (t, s), o in zip(layout.buffers, offsets, strict=True)),
+        segments=(*segments, *uops),
+        arena_bytes=end,
+        memory=memory,
+    )
+
+
+def _macs(graph: Graph, node: Node, lowered: Mapping[str, LoweredNode]) -> int:
+    return lowered[node.name].macs if node.name in lowered else graph.macs(node)
+
+
+def _counting(progress: Progress | None, total: int) -> Callable[[Node], None]:
+    done = iter(range(total))
+
+    def tell(node: Node) -> None:
+        if progress is not None:
+            progress(next(done), total, node.name)
+
+    return tell

@@ -1,0 +1,103 @@
+"""Where each operator runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vdla.compiler.graph import Graph, Node
+from vdla.compiler.ops import unsupported
+from vdla.config import Config
+from vdla.errors import ModelError
+
+from .check import check_network, host_refusal
+
+__all__ = ["CPU", "VDLA", "is_view", "place_nodes"]
+
+CPU, VDLA = "cpu", "vdla"
+
+_FEWEST_LANES = 4
+"""A convolution that fills less than one in so many input lanes is left to the cpu: it would take
+the array more cycles than the rest of its stage, and the cpu does it while packing its input."""
+
+
+def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the device of each node by name.
+
+    Softmax, reshape, quantize and whatever else VDLA does not take goes to the cpu, and so does a
+    convolution of too few input channels. A reshape that changes no byte in blocked layout stays
+    where its input is.
+
+    Parameters
+    ----------
+    graph : Graph
+    config : Config
+    place : mapping of str to str, optional
+        ``'cpu'`` or ``'vdla'`` by node name: these are kept.
+
+    Raises
+    ------
+    ModelError
+        A node can run nowhere, or `place` asks for what cannot be.
+    """
+    forced = dict(place or {})
+    _check_names(graph, forced)
+    refusals = {
+        node.name: (unsupported(graph, node, config), host_refusal(graph, node))
+        for node in graph.nodes
+    }
+    check_network(graph, refusals)
+    placed: dict[str, str] = {}
+    for node in graph.nodes:
+        on_vdla, on_cpu = refusals[node.name]
+        if is_view(graph, node):
+            on_vdla = _view_refusal(graph, node, placed)
+        wanted = forced.get(node.name)
+        if wanted is None:
+            small = _fills_few_lanes(graph, node, config) and on_cpu is None
+            placed[node.name] = CPU if on_vdla is not None or small else VDLA
+            continue
+        reason = on_vdla if wanted == VDLA else on_cpu
+        if reason is not None:
+            raise ModelError(
+                f"A node can be placed only where it can run; {node.name!r} ({node.op}) cannot run "
+                f"on {wanted}: {reason}. Leave it out of place."
+            )
+        placed[node.name] = wanted
+    return placed
+
+
+def is_view(graph: Graph, node: Node) -> bool:
+    """Whether a reshape keeps every byte in blocked layout: (1, 1, 1, C) to (1, C) or back."""
+    if node.op != "reshape":
+        return False
+    shapes = graph.input_tensors(node)[0].shape, graph.output_tensor(node).shape
+    return all(len(s) in (2, 4) and set(s[:-1]) == {1} for s in shapes) and (
+        shapes[0][-1] == shapes[1][-1]
+    )
+
+
+def _check_names(graph: Graph, forced: Mapping[str, str]) -> None:
+    known = [node.name for node in graph.nodes]
+    unknown = sorted(set(forced) - set(known))
+    if unknown:
+        raise ModelError(
+            f"A placement must name nodes of the network, not {', '.join(map(repr, unknown))}; "
+            f"{graph.name!r} has: {', '.join(known)}."
+        )
+    for name, device in forced.items():
+        if device not in (CPU, VDLA):
+            raise ModelError(f"A placement must be 'cpu' or 'vdla', not {device!r} (node {name!r}).")
+
+
+def _view_refusal(graph: Graph, node: Node, placed: Mapping[str, str]) -> str | None:
+    source = graph.producer(node.inputs[0])
+    if source is not None and placed[source.name] == VDLA:
+        return None
+    return "it is a view of a tensor that is not on vdla"
+
+
+def _fills_few_lanes(graph: Graph, node: Node, config: Config) -> bool:
+    if node.op != "conv2d":
+        return False
+    channels = graph.input_tensors(node)[0].shape[-1]
+    return channels * _FEWEST_LANES < config.block_in
