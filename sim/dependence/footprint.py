@@ -22,6 +22,9 @@ Touched = slice | NDArray[np.int64]
 """Entries of a scratchpad or segments of memory; an array may name one twice."""
 
 _CHUNK = 1 << 20
+_KEPT = 1 << 12
+"""Longer instructions are worth no memory: their own work outweighs finding it out again."""
+_FLAG_BITS = 0b1111 << 3
 
 
 class Access(NamedTuple):
@@ -47,6 +50,8 @@ class Footprints:
     ) -> None:
         self.config = program.config
         self.segments = Segments(instructions, program.config)
+        self._words = program.instructions.tolist()
+        self._computed: dict[tuple[int, int], list[Access]] = {}
         self._state = State.fresh(program.config, dram[:1] if dram.ndim == 2 else dram, base)
 
     def of(self, index: int, instruction: Instruction) -> Iterator[Access]:
@@ -62,7 +67,7 @@ class Footprints:
         if isinstance(instruction, Store):
             return self._store(index, instruction)
         if isinstance(instruction, (Gemm, Alu)):
-            return self._compute(instruction)
+            return self._known_compute(index, instruction)
         return iter(())
 
     def _load(self, index: int, load: Load) -> Iterator[Access]:
@@ -72,6 +77,7 @@ class Footprints:
         kind = load.memory_type
         if kind is MemoryType.UOP:
             execute_load(self._state, load)
+            self._computed.clear()
         elif kind is MemoryType.ACC_8BIT:
             kind = MemoryType.ACC
         yield Access(None, self.segments.of(index), write=False)
@@ -85,6 +91,16 @@ class Footprints:
         span = slice(store.sram_base, store.sram_base + count)
         yield Access(MemoryType.OUT, span, write=False)
         yield Access(None, self.segments.of(index), write=True)
+
+    def _known_compute(self, index: int, instruction: Gemm | Alu) -> Iterator[Access]:
+        """Yield the accesses as they were when the same instruction and micro-ops came before."""
+        if instruction.count > _KEPT:
+            return self._compute(instruction)
+        low, high = self._words[index]
+        key = (low & ~_FLAG_BITS, high)
+        if key not in self._computed:
+            self._computed[key] = list(self._compute(instruction))
+        return iter(self._computed[key])
 
     def _compute(self, instruction: Gemm | Alu) -> Iterator[Access]:
         kernel = slice(instruction.uop_begin, instruction.uop_end)

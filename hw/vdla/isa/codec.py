@@ -137,11 +137,15 @@ def decode(words: NDArray[np.uint64], config: Config) -> list[Instruction]:
         Names the index of the first instruction that is illegal.
     """
     program: list[Instruction] = []
+    known: dict[int, Instruction] = {}  # kernels repeat, and an instruction is immutable
     for index, (low, high) in enumerate(words.tolist()):
+        word = low | high << 64
         try:
-            program.append(decode_one(low | high << 64, config))
+            if word not in known:
+                known[word] = decode_one(word, config)
         except EncodingError as error:
             raise EncodingError(f"Instruction {index}: {error}") from None
+        program.append(known[word])
     return program
 
 
