@@ -115,7 +115,8 @@ def test_out_between_compute_and_store() -> None:
 
 def test_memory_between_store_and_load() -> None:
     """OUT element 16 and INP element 16 are the same 4 bytes."""
-    before = (*FILL, gemm(push_next=True), store(dram=16, x=2, pop_prev=True, push_prev=True))
+    both = gemm(iter_in=2, dst_factor_in=1, push_next=True, overwrite=True)
+    before = (*FILL, both, store(dram=16, x=2, pop_prev=True, push_prev=True))
     for element, expected in ((15, []), (17, [(Kind.RACE, (5, 6))]), (18, [])):
         late = load(INP, sram=9, dram=element, push_next=True)
         program = (*before, late, Finish(pop_prev=True, pop_next=True))

@@ -73,6 +73,5 @@ def test_a_pair_taken_away_is_a_race_unless_another_path_orders_it(name: str) ->
         assert found <= expected
         assert bool(found) == bool(expected)
         assert {f.kind for f in findings} <= {Kind.RACE, Kind.UNFINISHED, Kind.UNWRITTEN}
-        # Each instruction that races at all is named as the later one of some pair.
         reported += bool(findings)
     assert reported
