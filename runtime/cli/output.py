@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["emit_json", "fail", "note", "progress_bar", "show_table"]
+__all__ = ["emit_json", "fail", "fits", "note", "progress_bar", "show_table"]
 
 FAILED = 2
+GAP = 2  # spaces between the columns of a table
+PIPE_WIDTH = 250  # characters; a pipe has no width of its own, and its reader wants whole lines
 
 ProgressCallback = Callable[[int, int, str], None]
 
@@ -72,19 +74,26 @@ def progress_bar(title: str) -> Iterator[ProgressCallback]:
         yield update
 
 
-def show_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: int, title: str = ""
-) -> None:
+def fits(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether a table goes into the terminal with no cell broken."""
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    return sum(widths) + GAP * (len(widths) - 1) <= _stdout().width
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: int) -> None:
     """Print a table to stdout; the first `text_columns` are words, the others numbers."""
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
     for index, column in enumerate(columns):
-        is_text = index < text_columns
-        table.add_column(
-            column, justify="left" if is_text else "right", no_wrap=True, overflow="fold"
-        )
+        words = index < text_columns
+        justify: JustifyMethod = "left" if words else "right"
+        table.add_column(column, justify=justify, no_wrap=words, overflow="fold")
     for row in rows:
         table.add_row(*row)
+    _stdout().print(table)
+
+
+def _stdout() -> Console:
     console = Console(markup=False, highlight=False)
-    if not console.is_terminal:
-        console = Console(markup=False, highlight=False, width=200)  # a pipe has no width to keep
-    console.print(table)
+    if console.is_terminal:
+        return console
+    return Console(markup=False, highlight=False, width=PIPE_WIDTH)

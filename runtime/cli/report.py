@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vdla.runtime.cli.output import emit_json, show_table
+from vdla.runtime.cli.output import emit_json, fits, show_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -59,9 +59,10 @@ def show_run(run: Run, *, as_json: bool) -> None:
 
 
 def _show_layers(layers: Sequence[Mapping[str, Any]]) -> None:
+    """Print what each layer did and waited for: side by side where the terminal has room."""
     causes = list(dict.fromkeys(cause for layer in layers for cause in layer["waiting"] or {}))
     columns = ["layer", "operator", "on", "cycles", "MAC use", "bytes moved"]
-    rows = [
+    work = [
         [
             str(layer["name"]),
             str(layer["op"]),
@@ -69,12 +70,19 @@ def _show_layers(layers: Sequence[Mapping[str, Any]]) -> None:
             _number(layer["cycles"]),
             _percent(layer["mac_utilization"]),
             _number(layer["dram_bytes"]),
-            *(_number((layer["waiting"] or {}).get(cause)) for cause in causes),
         ]
         for layer in layers
     ]
-    waiting = [f"wait {cause}" for cause in causes]
-    show_table([*columns, *waiting], rows, text_columns=3)
+    waits = [f"wait {cause}" for cause in causes]
+    waiting = [[_number((layer["waiting"] or {}).get(c)) for c in causes] for layer in layers]
+    together = [a + b for a, b in zip(work, waiting, strict=True)]
+    if fits([*columns, *waits], together):
+        show_table([*columns, *waits], together, text_columns=3)
+        return
+    show_table(columns, work, text_columns=3)
+    typer.echo()
+    named = [[row[0], *waits] for row, waits in zip(work, waiting, strict=True)]
+    show_table(["waiting for", *causes], named, text_columns=1)
 
 
 def _show_totals(summary: Mapping[str, Any]) -> None:

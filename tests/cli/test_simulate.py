@@ -207,3 +207,14 @@ def test_bench_sim_counts_cycles_over_cpu_time(
     assert report["cpu_seconds"] == {"cycle": [0.5, 0.25], "functional": [2, 3]}
     assert report["sim_cycles_per_second"] == pytest.approx(1000 / 0.375)
     assert report["functional_over_cycle"] == pytest.approx(2.5 / 0.375)
+
+
+def test_a_narrow_terminal_gets_the_waiting_in_a_table_below(
+    vdla_command: Any, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vdla.runtime.cli.output.PIPE_WIDTH", 70)
+    lines = vdla_command("simulate", "resnet18").out.splitlines()
+    assert lines[0].split() == ["layer", "operator", "on", "cycles", "MAC", "use", "bytes", "moved"]
+    assert lines[4].split() == ["waiting", "for", "memory", "tokens"]
+    assert lines[5].split() == ["conv1", "12", "3,456"]
+    assert lines[6].split() == ["softmax", "-", "-"]
