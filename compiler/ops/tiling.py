@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vdla.config import Config
 from vdla.errors import LoweringError
+from vdla.timing import INSTRUCTION_BYTES, compute_latency, store_latency, unloaded_load_latency
 
 from .conv2d import Conv2d, ConvTile
 
@@ -17,6 +18,14 @@ Rank = Callable[[ConvTile], int]
 
 _MEASURED = 12
 """Candidates of the best estimates that are measured where a measure is given."""
+
+
+_TILE_CYCLES = 4
+"""Of every block of output channels in a tile: RQ reads its parameters, GEMM starts anew."""
+
+
+_STEP_INSTRUCTIONS = 4
+"""A load of inputs, one of weights, and two of arithmetic, roughly: what fetch reads a step."""
 
 
 @dataclass(frozen=True)
@@ -88,37 +97,47 @@ def _fits(conv: Conv2d, tile: ConvTile, config: Config) -> bool:
 
 
 def estimate(conv: Conv2d, tile: ConvTile, config: Config) -> int:
-    """Return a schedule's cycles by a two-stage pipeline model.
+    """Return a schedule's cycles by a two-stage pipeline model over the timing table.
 
-    Loads of one virtual thread run beside the arithmetic of the other. The total is the longer of
-    the two sums, plus what cannot overlap: the first load, the last requantization and store, and
-    a fixed cost for every hand-over when there is only one thread.
+    While both virtual threads have work, the loads of one run beside the arithmetic of the other.
+    Three things bound that: the arithmetic, the bus, and one thread's own round of load, hand-over
+    and arithmetic, of which two run side by side. A tile without a partner waits for its own
+    loads. Added is what never overlaps: the first load, the last requantization and store.
     """
     step, threads = _step(conv, tile, config), _threads(conv, tile)
     parts = -(-conv.reduction_blocks // tile.in_blocks)
     tiles_k = -(-conv.out_blocks // tile.out_blocks)
     tiles_y = -(-conv.out_height // tile.rows)
     tiles_x = -(-conv.out_width // tile.columns)
+    divided = tiles_k if tile.thread_axis == "out" else tiles_y
+    alone = 1.0 if threads == 1 else (divided % 2) / divided
     tiles = conv.batch_blocks * tiles_k * tiles_y * tiles_x
-    steps = tiles * parts
-    compute = conv.uops + conv.vectors + tiles * 4 * tile.out_blocks
+
+    arithmetic = conv.uops + conv.vectors + tiles * _TILE_CYCLES * tile.out_blocks
     if tile.params_inside:
-        compute += tiles * (tile.out_blocks * 3 * config.acc_elem_bytes // config.axi_bytes + 80)
-    weights = step.wgt_cycles * parts * (tiles_k if tile.weights_outside else tiles)
-    load = steps * step.inp_cycles + weights
-    latency = config.dram_latency_cycles + 20
-    store = tile.rows * tile.columns * tile.out_blocks
-    store *= max(1, config.out_elem_bytes // config.axi_bytes)
-    first = step.inp_cycles + (step.wgt_cycles * (parts if tile.weights_outside else 1))
-    tail = tile.rows * tile.columns * tile.out_blocks + store + 2 * latency
-    edge = first + latency + tail
-    if threads == 1:
-        return compute + load + steps * 2 * latency + edge
+        entry = config.acc_elem_bytes // config.axi_bytes
+        load = unloaded_load_latency(config) + compute_latency(config)
+        arithmetic += tiles * (load + 3 * tile.out_blocks * entry)
+    whole = step.wgt_cycles * parts
+    outside = tile.weights_outside
+    weights = whole * (tiles_k if outside else tiles)
+    loads = tiles * parts * step.inp_cycles + weights
+    hand_over = unloaded_load_latency(config) + compute_latency(config)
+    serial = arithmetic + loads + tiles * parts * hand_over
+    # Weights kept over a tile's rows are replaced only when the last row has used them.
     exposed = 0
-    if tile.weights_outside:
-        whole = step.wgt_cycles * parts
+    if outside and threads == 2:
         exposed = (tiles_k - 1) * (whole if tile.thread_axis == "rows" else whole // 2)
-    return max(compute + exposed, load) + steps * 4 + edge
+    steps = tiles * parts
+    fetched = steps * _STEP_INSTRUCTIONS * max(1, INSTRUCTION_BYTES // config.axi_bytes)
+    rounds = (arithmetic + (loads - weights if outside else loads) + steps * hand_over) // 2
+    together = max(arithmetic + exposed, loads + fetched, rounds)
+
+    vectors = tile.rows * tile.columns * tile.out_blocks
+    beats = max(1, config.out_elem_bytes // config.axi_bytes)
+    first = step.inp_cycles + (whole if outside else step.wgt_cycles) + hand_over
+    last = vectors * (1 + beats) + compute_latency(config) + store_latency(config)
+    return round(alone * serial + (1 - alone) * together) + first + last
 
 
 def candidates(conv: Conv2d, config: Config, vthreads: int) -> Iterator[ConvTile]:
