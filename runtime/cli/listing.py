@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["asm", "disasm"]
 
+UopRun: TypeAlias = "tuple[int, npt.NDArray[np.uint32]]"
+"""Address in memory of the first micro-op, and the micro-ops."""
+
 INSTRUCTION_BYTES = 16
 UOP_BYTES = 4
 
@@ -34,10 +37,10 @@ def disasm(
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a program's instructions, one a line, as assembly that vdla asm reads."""
+    """Print a program's micro-ops and instructions as assembly that vdla asm reads."""
     from vdla.isa.asm import disassemble
 
-    texts = [disassemble(program) for program in _programs(file, config)]
+    texts = [disassemble(program, uops) for program, uops in _programs(file, config)]
     if as_json:
         emit_json([text.splitlines() for text in texts])
         return
@@ -107,14 +110,38 @@ def _uop_image(assembly: Assembly) -> bytes:
     return memory.tobytes()
 
 
-def _programs(file: Path, config: str) -> list[Program]:
+def _programs(file: Path, config: str) -> list[tuple[Program, list[UopRun]]]:
+    """Return each program of a file with the micro-ops that it loads."""
+    import numpy as np
+
+    from vdla.module import load
     from vdla.program import Program
 
-    if file.suffix == ".vdla":
-        from vdla.runtime import api
+    if file.suffix != ".vdla":
+        return [(Program(read_config(config), _bare_words(file)), [])]
+    module = load(file)
+    memory = np.zeros(module.arena_bytes, np.uint8)
+    for segment in module.segments:
+        memory[segment.offset : segment.offset + len(segment.data)] = segment.data
+    return [(program, _loaded_uops(program, memory)) for program in module.programs]
 
-        return list(api.load(file).programs)
-    return [Program(read_config(config), _bare_words(file))]
+
+def _loaded_uops(program: Program, memory: npt.NDArray[np.uint8]) -> list[UopRun]:
+    from vdla.isa import Load, MemoryType, decode
+
+    rows = {
+        (load.dram_base + y * load.x_stride, load.x_size)
+        for load in decode(program.instructions, program.config)
+        if isinstance(load, Load) and load.memory_type is MemoryType.UOP
+        for y in range(load.y_size)
+    }
+    runs: list[tuple[int, int]] = []  # first and end of what stands together
+    for first, count in sorted(rows):
+        if runs and first <= runs[-1][1]:
+            runs[-1] = runs[-1][0], max(runs[-1][1], first + count)
+        else:
+            runs.append((first, first + count))
+    return [(first, memory[UOP_BYTES * first : UOP_BYTES * end].view("<u4")) for first, end in runs]
 
 
 def _bare_words(file: Path) -> npt.NDArray[np.uint64]:

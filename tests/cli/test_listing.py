@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from vdla.config import PYNQ_Z1
+from vdla.config import PYNQ_Z1, TINY
 from vdla.isa import Finish, Load, MemoryType, encode
+from vdla.module import MemoryUse, Module, Segment, save
+from vdla.program import Program
 
 PROGRAM = [
     Load(
@@ -100,3 +103,51 @@ def test_a_mistake_in_the_text_names_its_line(vdla_command: Any, tmp_path: Path)
     outcome = vdla_command("asm", str(text), "-o", str(tmp_path / "a.bin"))
     assert outcome.code == 2
     assert outcome.err.startswith("vdla: Line 2: a directive must be one of ")
+
+
+def test_a_compiled_file_lists_its_micro_ops_and_assembles_again(
+    vdla_command: Any, tmp_path: Path
+) -> None:
+    program = Program.from_instructions(
+        [
+            Load(memory_type=MemoryType.UOP, sram_base=0, dram_base=4, x_size=2),
+            Load(memory_type=MemoryType.UOP, sram_base=2, dram_base=5, x_size=2),
+            Load(memory_type=MemoryType.UOP, sram_base=4, dram_base=9, x_size=1),
+            Finish(),
+        ],
+        TINY,
+        labels=["conv1"],
+        layer_of=[0, 0, 0, -1],
+    )
+    memory = np.arange(12, dtype="<u4")  # the micro-op at address n is the word n: dst n, src 0
+    module = Module(
+        name="net",
+        config=TINY,
+        tensors={},
+        layers=(),
+        inputs=(),
+        outputs=(),
+        steps=(),
+        programs=(program,),
+        buffers=(),
+        segments=(Segment(8, memory.view(np.uint8)[8:]),),
+        arena_bytes=memory.nbytes,
+        memory=MemoryUse(constants=0, activations=0, activations_unshared=0, micro_ops=40),
+    )
+    compiled, text, output = tmp_path / "a.vdla", tmp_path / "a.s", tmp_path / "a.bin"
+    save(module, compiled)
+    outcome = vdla_command("disasm", str(compiled))
+    assert outcome.out == (
+        ".config tiny\n"
+        ".uop 0x4: 4,0,0 5,0,0 6,0,0\n"
+        ".uop 0x9: 9,0,0\n"
+        '.layer "conv1"\n'
+        "load.uop  sram=0 dram=0x4 x=2\n"
+        "load.uop  sram=2 dram=0x5 x=2\n"
+        "load.uop  sram=4 dram=0x9 x=1\n"
+        ".layer\n"
+        "finish\n"
+    )
+    text.write_text(outcome.out)
+    assert vdla_command("asm", str(text), "-o", str(output)).code == 0
+    assert output.read_bytes() == program.instructions.tobytes()
