@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from vdla.compiler.te.expr import Const, Expr, Var, map_expr
+from vdla.compiler.te.expr import Const, Expr, Var, map_expr, walk
 
 from .printer import expr_text
 
-__all__ = ["Env", "Evaluator"]
+__all__ = ["Env", "Evaluator", "exact_bounds"]
 
 Env = list[int]
 """Value of every loop variable, by slot."""
@@ -47,3 +47,50 @@ class Evaluator:
     def _text(self, expr: Expr) -> str:
         named = map_expr(expr, lambda e: Var(f"e[{self.slot(e)}]") if isinstance(e, Var) else None)
         return expr_text(named)
+
+
+def exact_bounds(
+    expr: Expr, loops: Sequence[tuple[Var, Expr]], limit: int = 1 << 16
+) -> tuple[int, int] | None:
+    """Return the least and greatest value of an expression by running its loops.
+
+    Parameters
+    ----------
+    expr : Expr
+    loops : sequence of (Var, Expr)
+        Enclosing loops and their extents, outermost first.
+    limit : int
+        Most iterations tried.
+
+    Returns
+    -------
+    tuple of int or None
+        None where nothing runs, or more than ``limit`` iterations would.
+    """
+    needed = {part for part in walk(expr) if isinstance(part, Var)}
+    kept: list[tuple[Var, Expr]] = []
+    for var, extent in reversed(loops):
+        if var in needed:
+            kept.insert(0, (var, extent))
+            needed.update(part for part in walk(extent) if isinstance(part, Var))
+    evaluator = Evaluator()
+    env = evaluator.env
+    slots = [(evaluator.slot(var), evaluator.compile(extent)) for var, extent in kept]
+    value = evaluator.compile(expr)
+    seen: list[int] = []
+    steps = 0
+
+    def run(depth: int) -> bool:
+        nonlocal steps
+        if depth == len(slots):
+            steps += 1
+            at = value(env)
+            seen[:] = [min(seen[0], at), max(seen[1], at)] if seen else [at, at]
+            return steps <= limit
+        slot, extent = slots[depth]
+        for env[slot] in range(extent(env)):  # noqa: B007
+            if not run(depth + 1):
+                return False
+        return True
+
+    return (seen[0], seen[1]) if run(0) and seen else None

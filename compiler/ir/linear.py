@@ -59,13 +59,23 @@ def simplify(expr: Expr) -> Expr:
             if not terms:
                 return a if (constant <= 0) == (part.op == "min") else b
         if part.op in ("//", "%") and isinstance(b, Const):
-            terms, constant = _sum_of(a)
-            if all(f % b.value == 0 for f in (*terms.values(), constant)):
-                whole = {atom: f // b.value for atom, f in terms.items()}
-                return _from_sum(whole, constant // b.value) if part.op == "//" else Const(0)
+            return _divided(part.op, a, b.value)
         return _rebuild(part.op, a, b)
 
     return map_expr(expr, visit)
+
+
+def _divided(op: str, a: Expr, by: int) -> Expr:
+    """Take the multiples of a divisor out of a quotient or a remainder, which round down."""
+    terms, constant = _sum_of(a)
+    whole = {atom: f // by for atom, f in terms.items() if f % by == 0}
+    rest = _from_sum({atom: f for atom, f in terms.items() if f % by}, constant % by)
+    if op == "%":
+        return _rebuild("%", rest, Const(by)) if not isinstance(rest, Const) else rest
+    quotient = _from_sum(whole, constant // by)
+    if isinstance(rest, Const):
+        return quotient
+    return _from_sum(*_sum_of(quotient + _rebuild("//", rest, Const(by))))
 
 
 def _rebuild(op: str, a: Expr, b: Expr) -> Expr:
@@ -124,10 +134,13 @@ def _atom_extreme(atom: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
             a = _extreme(atom.a, var, extent, upper=upper)
             b = _extreme(atom.b, var, extent, upper=upper)
             return simplify(_rebuild(atom.op, a, b))
-        if atom.op == "//" and not uses(atom.b, (var,)):
-            return simplify(_extreme(atom.a, var, extent, upper=upper) // atom.b)
-        if atom.op == "%" and not uses(atom.b, (var,)):
-            return atom.b - 1 if upper else Const(0)
+        if atom.op == "//":  # of an index by an extent: neither is negative
+            by = _extreme(atom.b, var, extent, upper=not upper)
+            if uses(atom.b, (var,)):
+                by = simplify(_rebuild("max", by, Const(1)))
+            return simplify(_extreme(atom.a, var, extent, upper=upper) // by)
+        if atom.op == "%":
+            return _extreme(atom.b, var, extent, upper=True) - 1 if upper else Const(0)
     raise LoweringError(
         f"An index must be built from +, -, *, //, %, min and max for its range to be known, "
         f"not {atom}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 from vdla.compiler.te.expr import Expr, Var
@@ -46,6 +47,11 @@ class Buffer:
     scope: str
     size: int
     threads: tuple[tuple[Var, int], ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Scalars of all virtual threads' copies together."""
+        return self.size * prod(count for _, count in self.threads)
 
 
 @dataclass(frozen=True)
@@ -129,10 +135,11 @@ class Intrinsic:
 
 @dataclass(frozen=True)
 class Move:
-    """Copy one tile of the result's scope, for an intrinsic that must not destroy its operand."""
+    """Copy ``size`` scalars in a scope, for an intrinsic that must not destroy its operand."""
 
     output: Access
     operand: Access
+    size: int
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from vdla.compiler.te.expr import Const, Expr, Var, walk
+from vdla.compiler.te.expr import Call, Const, Expr, Select, Var, walk
 from vdla.errors import LoweringError
 
+from .evaluate import exact_bounds
 from .linear import const_bounds
 from .printer import expr_text
 from .stmt import Access, Alloc, Block, Buffer, Copy, For, Intrinsic, Move, Stmt, Store
@@ -58,12 +59,25 @@ def _accesses(stmt: Stmt, loops: _Loops) -> list[tuple[Access, _Loops]]:
     if isinstance(stmt, Move):
         return [(stmt.output, loops), (stmt.operand, loops)]
     if isinstance(stmt, Store):
-        return [(access, loops) for access in (stmt.target, *stmt.loads)]
+        guarded = _guarded(stmt.value)
+        loads = [load for k, load in enumerate(stmt.loads) if k not in guarded]
+        return [(access, loops) for access in (stmt.target, *loads)]
     assert isinstance(stmt, Copy)
     # A padded source reaches outside its buffer where the condition fails.
     inner = (*loops, *stmt.loops)
     sides = [stmt.target] if stmt.conditions else [stmt.target, stmt.source]
     return [(access, inner) for access in sides]
+
+
+def _guarded(value: Expr) -> set[int]:
+    """Return the loads that a select keeps from reaching outside."""
+    return {
+        dict(call.attrs)["position"]
+        for part in walk(value)
+        if isinstance(part, Select)
+        for call in (*walk(part.then), *walk(part.other))
+        if isinstance(call, Call) and call.name == "load"
+    }
 
 
 def _bound(expr: Expr, loops: _Loops, stage: str) -> None:
@@ -82,11 +96,10 @@ def _access(access: Access, loops: _Loops, buffers: frozenset[Buffer], stage: st
         low = high = access.offset.value
     else:
         low, high = const_bounds(access.offset, loops)
-    size = buffer.size
-    for _, count in buffer.threads:
-        size *= count
-    if low < 0 or high >= size:
+    if low < 0 or high >= buffer.total:
+        low, high = exact_bounds(access.offset, loops) or (0, 0)
+    if low < 0 or high >= buffer.total:
         raise LoweringError(
             f"After {stage}, {buffer.name}[{expr_text(access.offset)}] reaches {low}..{high}, "
-            f"outside 0..{size - 1}."
+            f"outside 0..{buffer.total - 1}."
         )

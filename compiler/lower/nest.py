@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from vdla.compiler.ir.linear import const_bounds, lookup, simplify
 from vdla.compiler.ir.stmt import (
@@ -209,7 +210,7 @@ class _Builder:
             assert intrin.in_place is not None
             source = found.operands[intrin.in_place]
             assert source is not None
-            move = Move(output, self.access(*source))
+            move = Move(output, self.access(*source), prod(intrin.declaration.shape))
             before.append(self.loops(stage, outer, move, attach=False))
         operands = tuple(
             output if read is None or k == intrin.in_place else self.access(*read)

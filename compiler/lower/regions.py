@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vdla.compiler.ir.linear import const_bounds, lookup, relax, simplify, uses
+from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.te.expr import (
     Const,
     Expr,
@@ -18,7 +19,7 @@ from vdla.compiler.te.expr import (
     walk,
 )
 from vdla.compiler.te.schedule import Schedule
-from vdla.compiler.te.stage import Split, Stage
+from vdla.compiler.te.stage import Fuse, Split, Stage
 from vdla.compiler.te.tensor import IterVar, Tensor
 from vdla.errors import LoweringError
 
@@ -125,12 +126,16 @@ def _region(stage: Stage, readers: list[Stage], regions: Regions) -> Region:
                 lows = [_join(a, b, "min") for a, b in zip(lows, low, strict=True)]
                 highs = [_join(a, b, "max") for a, b in zip(highs, high, strict=True)]
     assert lows is not None
-    extents = []
-    for k, (low, high) in enumerate(zip(lows, highs, strict=True)):
-        if const_bounds(high, outside)[1] > stage.tensor.shape[k] - 1:
-            high = minimum(high, stage.tensor.shape[k] - 1)
+    mins, extents = [], []
+    for low, high, size in zip(lows, highs, stage.tensor.shape, strict=True):
+        # A reader that pads by a select reaches past either end.
+        if const_bounds(low, outside)[0] < 0:
+            low = simplify(maximum(low, 0))
+        if const_bounds(high, outside)[1] > size - 1:
+            high = simplify(minimum(high, size - 1))
+        mins.append(low)
         extents.append(simplify(high - low + 1))
-    return _with_loops(stage, tuple(lows), tuple(extents), outside)
+    return _with_loops(stage, tuple(mins), tuple(extents), outside)
 
 
 def _join(a: Expr, b: Expr, op: str) -> Expr:
@@ -178,23 +183,19 @@ def _with_loops(
 ) -> Region:
     loop_extents: dict[IterVar, Expr] = dict(zip(stage.axis, extents, strict=True))
     loop_extents.update({axis: axis.extent for axis in stage.reduce_axis})
+    lengths: dict[Split, int] = {}
     for relation in stage.relations:
         if isinstance(relation, Split):
-            parent, length = loop_extents[relation.parent], relation.factor
-            exact = simplify(parent % length) == Const(0)
-            count = simplify((parent + (length - 1)) // length)
-            rest = parent if count == Const(1) else simplify(parent - relation.outer.var * length)
-            loop_extents[relation.outer] = count
-            loop_extents[relation.inner] = length if exact else simplify(minimum(length, rest))
+            lengths[relation] = _split(relation, loop_extents, outside)
         else:
-            inner = loop_extents[relation.inner]
-            loop_extents[relation.fused] = simplify(loop_extents[relation.outer] * inner)
+            _fuse(stage, relation, loop_extents)
     local: dict[IterVar, Expr] = {
         leaf: Const(0) if loop_extents[leaf] == Const(1) else leaf.var for leaf in stage.leaves
     }
     for relation in reversed(stage.relations):
         if isinstance(relation, Split):
-            local[relation.parent] = local[relation.outer] * relation.factor + local[relation.inner]
+            start = local[relation.outer] * lengths[relation]
+            local[relation.parent] = start + local[relation.inner]
         else:
             inner = loop_extents[relation.inner]
             local[relation.outer] = local[relation.fused] // inner
@@ -202,8 +203,42 @@ def _with_loops(
     # A split's extents speak of its own outer variable; fused loops have none, so put values in.
     names = {axis.var: value for axis, value in local.items()}
     loop_extents = {axis: lookup(extent, names) for axis, extent in loop_extents.items()}
+    for k, leaf in enumerate(stage.leaves):
+        for later in stage.leaves[k + 1 :]:
+            if uses(loop_extents[leaf], (later.var,)):
+                raise LoweringError(
+                    f"Loop {leaf.name} of {stage.name} must be inside {later.name}: its last tile "
+                    "is smaller. Reorder the two, or split by a factor that divides."
+                )
     values = {
         axis.var: simplify(low + local[axis]) for axis, low in zip(stage.axis, mins, strict=True)
     }
     values.update({axis.var: simplify(local[axis]) for axis in stage.reduce_axis})
     return Region(mins, extents, loop_extents, values, outside)
+
+
+def _split(
+    split: Split, extents: dict[IterVar, Expr], outside: tuple[tuple[Var, Expr], ...]
+) -> int:
+    """Set the extents of both parts and return how far apart the outer loop's steps are."""
+    parent, length = extents[split.parent], split.factor
+    if length is None:
+        assert split.nparts is not None
+        loops = [*outside, *((axis.var, extent) for axis, extent in extents.items())]
+        length = max(1, -(-const_bounds(parent, loops)[1] // split.nparts))
+    count = simplify((parent + (length - 1)) // length)
+    rest = parent if count == Const(1) else simplify(parent - split.outer.var * length)
+    exact = simplify(parent % length) == Const(0)
+    extents[split.outer] = count
+    extents[split.inner] = as_expr(length) if exact else simplify(minimum(length, rest))
+    return length
+
+
+def _fuse(stage: Stage, fuse: Fuse, extents: dict[IterVar, Expr]) -> None:
+    inner = extents[fuse.inner]
+    if uses(inner, (fuse.outer.var,)):
+        raise LoweringError(
+            f"Fused loops must form a rectangle, but in {stage.name} {fuse.inner.name} takes "
+            f"{expr_text(inner)} steps: split by a factor that divides."
+        )
+    extents[fuse.fused] = simplify(extents[fuse.outer] * inner)

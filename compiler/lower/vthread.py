@@ -64,7 +64,8 @@ def _visit(stmt: Stmt, threads: _Loops, outside: _Loops) -> Stmt:
             return Block(tuple(_visit(child, (), outside) for child in stmt.stmts))
         return stmt
     if isinstance(stmt, Alloc):
-        counts = tuple((var, const_bounds(extent, outside)[1]) for var, extent in threads)
+        loops = (*outside, *threads)
+        counts = tuple((var, const_bounds(extent, loops)[1]) for var, extent in threads)
         copies = replace(stmt.buffer, threads=stmt.buffer.threads + counts)
         renamed = _rename(stmt.body, stmt.buffer, copies)
         return Alloc(copies, _visit(renamed, threads, outside))
@@ -76,10 +77,12 @@ def _visit(stmt: Stmt, threads: _Loops, outside: _Loops) -> Stmt:
             )
         )
     if isinstance(stmt, For) and _phase(stmt) is None:
-        private = [var for var, _ in threads]
-        if not uses(stmt.extent, private):
+        if not uses(stmt.extent, [var for var, _ in threads]):
             inner = (*outside, (stmt.var, stmt.extent))
             return replace(stmt, body=_visit(stmt.body, threads, inner))
+        # Its length differs from thread to thread: each runs it whole.
+        inner = (*outside, *threads, (stmt.var, stmt.extent))
+        stmt = replace(stmt, body=_visit(stmt.body, (), inner))
     return _repeat(stmt, threads)
 
 
@@ -127,7 +130,7 @@ def _map_accesses(stmt: Stmt, change: Callable[[Access], Access]) -> Stmt:
             operands = tuple(change(operand) for operand in part.operands)
             return replace(part, output=change(part.output), operands=operands)
         if isinstance(part, Move):
-            return Move(change(part.output), change(part.operand))
+            return replace(part, output=change(part.output), operand=change(part.operand))
         if isinstance(part, Copy):
             return replace(part, target=change(part.target), source=change(part.source))
         if isinstance(part, Store):

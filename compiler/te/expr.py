@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias
+
+from vdla.errors import ScheduleError
 
 if TYPE_CHECKING:
     from .tensor import IterVar, Tensor
@@ -16,6 +18,7 @@ __all__ = [
     "Const",
     "Expr",
     "ExprLike",
+    "Operators",
     "Read",
     "Reduce",
     "Select",
@@ -39,21 +42,20 @@ _FOLD: dict[str, Callable[[int, int], int]] = {
     "%": lambda a, b: a % b,
     "min": min,
     "max": max,
-    ">>": lambda a, b: a >> b,
-    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b if b >= 0 else a << -b,
+    "<<": lambda a, b: a << b if b >= 0 else a >> -b,
     "<": lambda a, b: int(a < b),
     "<=": lambda a, b: int(a <= b),
     "and": lambda a, b: int(bool(a) and bool(b)),
 }
 
 
-class Expr:
-    """An expression. Python's operators build larger ones and fold constants.
+class Operators:
+    """Python's operators on expressions and axes; constants fold.
 
-    Comparisons are the methods `lt`, `le` and `ge`, so that ``==`` stays structural equality.
+    Comparisons are the methods `lt`, `le`, `gt` and `ge`, so that ``==`` stays identity of axes
+    and structural equality of expressions.
     """
-
-    dtype: str
 
     def __add__(self, other: ExprLike) -> Expr:
         return _binary("+", self, other)
@@ -96,16 +98,28 @@ class Expr:
         """Return ``self <= other`` as an expression."""
         return _binary("<=", self, other)
 
+    def gt(self, other: ExprLike) -> Expr:
+        """Return ``self > other`` as an expression."""
+        return _binary("<", other, self)
+
     def ge(self, other: ExprLike) -> Expr:
         """Return ``self >= other`` as an expression."""
         return _binary("<=", other, self)
 
     def astype(self, dtype: str) -> Expr:
-        """Return the expression converted to another dtype."""
-        return self if self.dtype == dtype else Cast(dtype, self)
+        """Return the value converted to another dtype; a narrower integer dtype saturates."""
+        expr = as_expr(self)
+        return expr if expr.dtype == dtype else Cast(dtype, expr)
 
 
-ExprLike: TypeAlias = Union[Expr, int, "IterVar"]
+class Expr(Operators):
+    """An expression of one element; arithmetic wraps at the width of its dtype."""
+
+    dtype: str
+
+
+ExprLike: TypeAlias = Operators | int
+"""An expression, an axis or an integer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +152,7 @@ class Binary(Expr):
     @property
     def dtype(self) -> str:  # type: ignore[override]
         """Dtype of the first operand, or bool for a comparison."""
-        return "bool" if self.op in ("<", "<=", "and") else self.a.dtype
+        return _dtype(self.op, self.a.dtype)
 
 
 @dataclass(frozen=True)
@@ -200,19 +214,49 @@ class Reduce(Expr):
         return self.source.dtype
 
 
-def as_expr(value: ExprLike) -> Expr:
-    """Return an expression from an integer, an iteration variable or an expression."""
+def as_expr(value: ExprLike, dtype: str = "int32") -> Expr:
+    """Return an expression from an integer, which takes ``dtype``, an axis or an expression."""
     if isinstance(value, Expr):
         return value
-    if isinstance(value, int):
-        return Const(value)
-    return value.var
+    if isinstance(value, Operators):
+        var: Expr = value.var  # type: ignore[attr-defined]
+        return var
+    number = int(value)
+    if dtype in _LIMITS and not _LIMITS[dtype][0] <= number <= _LIMITS[dtype][1]:
+        raise ScheduleError(
+            f"A constant must fit the dtype of the value it meets, {dtype}, not be {number}: "
+            "convert the value with astype."
+        )
+    return Const(number, dtype)
+
+
+_LIMITS = {
+    "int8": (-(1 << 7), (1 << 7) - 1),
+    "uint8": (0, (1 << 8) - 1),
+    "int16": (-(1 << 15), (1 << 15) - 1),
+    "int32": (-(1 << 31), (1 << 31) - 1),
+}
+
+
+def _operands(op: str, left: ExprLike, right: ExprLike) -> tuple[Expr, Expr]:
+    """Return both operands with one dtype: an integer takes the other's."""
+    if isinstance(left, int) and isinstance(right, Operators):
+        b = as_expr(right)
+        return as_expr(left, b.dtype), b
+    a = as_expr(left)
+    b = as_expr(right, a.dtype)
+    if a.dtype != b.dtype:
+        raise ScheduleError(
+            f"Operands of {op} must have one dtype, not {a.dtype} and {b.dtype}: convert one with "
+            "astype."
+        )
+    return a, b
 
 
 def _binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
-    a, b = as_expr(left), as_expr(right)
+    a, b = _operands(op, left, right)
     if isinstance(a, Const) and isinstance(b, Const):
-        return Const(_FOLD[op](a.value, b.value), a.dtype)
+        return Const(_FOLD[op](a.value, b.value), _dtype(op, a.dtype))
     if isinstance(b, Const):
         if b.value == 0 and op in ("+", "-", ">>", "<<"):
             return a
@@ -228,6 +272,10 @@ def _binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     if op in ("min", "max") and a == b:
         return a
     return Binary(op, a, b)
+
+
+def _dtype(op: str, operands: str) -> str:
+    return "bool" if op in ("<", "<=", "and") else operands
 
 
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
@@ -255,8 +303,7 @@ def all_of(*conditions: Expr) -> Expr:
 
 def select(condition: Expr, then: ExprLike, other: ExprLike) -> Expr:
     """Return ``then`` where the condition holds and ``other`` elsewhere."""
-    yes = as_expr(then)
-    no = Const(other, yes.dtype) if isinstance(other, int) else as_expr(other)
+    yes, no = _operands("select", then, other)
     return Select(condition, yes, no)
 
 

@@ -15,12 +15,17 @@ __all__ = ["Attach", "Fuse", "Relation", "Split", "Stage"]
 
 @dataclass(frozen=True)
 class Split:
-    """``parent = outer * factor + inner``."""
+    """``parent = outer * factor + inner``; or, factor being None, in at most ``nparts`` parts.
+
+    A part's length follows from the greatest extent that the parent has where its stage is
+    computed.
+    """
 
     parent: IterVar
     outer: IterVar
     inner: IterVar
-    factor: Expr
+    factor: int | None
+    nparts: int | None
 
 
 @dataclass(frozen=True)
@@ -128,16 +133,14 @@ class Stage:
         count = factor if factor is not None else nparts
         if count is None or count < 1:
             raise ScheduleError(f"A split of {axis.name} must be by at least 1, not {count}.")
-        length: Expr = as_expr(count) if factor is not None else ceildiv(axis.extent, count)
         outer_var, inner_var = Var(f"{axis.name}.o"), Var(f"{axis.name}.i")
-        outer_extent = (axis.extent + (length - 1)) // length
+        length = as_expr(count) if factor is not None else ceildiv(axis.extent, count)
         rest = axis.extent - outer_var * length
-        exact = (axis.extent % length) == as_expr(0)
-        inner_extent = length if exact else minimum(length, rest)
-        outer = IterVar(outer_var, outer_extent, axis.kind)
-        inner = IterVar(inner_var, inner_extent, axis.kind)
+        exact = axis.extent % length == as_expr(0)
+        outer = IterVar(outer_var, (axis.extent + (length - 1)) // length, axis.kind)
+        inner = IterVar(inner_var, length if exact else minimum(length, rest), axis.kind)
         self.leaves[place : place + 1] = [outer, inner]
-        self.relations.append(Split(axis, outer, inner, length))
+        self.relations.append(Split(axis, outer, inner, factor, nparts))
         return outer, inner
 
     def tile(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vdla.errors import ScheduleError
 
-from .expr import Call, Expr, ExprLike, Read, Reduce, Var, as_expr, walk
+from .expr import Call, Expr, ExprLike, Operators, Read, Reduce, Var, as_expr, walk
 
 __all__ = [
     "IterVar",
@@ -24,7 +24,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class IterVar:
+class IterVar(Operators):
     """An axis: a variable that runs over ``0 .. extent - 1``.
 
     ``kind`` is ``data`` or ``reduce``. The extent of an axis made by a split may depend on outer
@@ -42,27 +42,6 @@ class IterVar:
 
     def __repr__(self) -> str:
         return f"IterVar({self.name})"
-
-    def __add__(self, other: ExprLike) -> Expr:
-        return self.var + other
-
-    def __radd__(self, other: ExprLike) -> Expr:
-        return self.var.__radd__(other)
-
-    def __sub__(self, other: ExprLike) -> Expr:
-        return self.var - other
-
-    def __mul__(self, other: ExprLike) -> Expr:
-        return self.var * other
-
-    def __rmul__(self, other: ExprLike) -> Expr:
-        return self.var.__rmul__(other)
-
-    def __floordiv__(self, other: ExprLike) -> Expr:
-        return self.var // other
-
-    def __mod__(self, other: ExprLike) -> Expr:
-        return self.var % other
 
 
 @dataclass(frozen=True, eq=False)

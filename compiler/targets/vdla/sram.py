@@ -13,10 +13,7 @@ __all__ = ["assign_scratchpads", "buffer_entries"]
 
 def buffer_entries(buffer: Buffer, config: Config) -> int:
     """Return the entries a buffer takes, all virtual threads' copies together."""
-    scalars = buffer.size
-    for _, count in buffer.threads:
-        scalars *= count
-    return -(-scalars // element_scalars(config, buffer.scope))
+    return -(-buffer.total // element_scalars(config, buffer.scope))
 
 
 def assign_scratchpads(body: Stmt, config: Config) -> dict[Buffer, int]:

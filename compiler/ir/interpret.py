@@ -1,0 +1,403 @@
+"""Loop IR executed as it stands, on plain Python integers: what lowering must keep the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.te.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Read,
+    Reduce,
+    Select,
+    Var,
+    walk,
+)
+from vdla.compiler.te.tensor import Tensor
+from vdla.errors import LoweringError
+from vdla.isa import RQ_PACK
+
+from .evaluate import Env, Evaluator
+from .printer import expr_text
+from .stmt import Access, Alloc, Block, Buffer, Copy, For, Intrinsic, Move, Stmt, Store
+
+__all__ = ["interpret"]
+
+_Value = Callable[[Env], int]
+_Run = Callable[[], None]
+
+_BITS = {"bool": 1, "int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
+
+
+def interpret(
+    body: Stmt,
+    arguments: Mapping[Tensor, Buffer],
+    inputs: Mapping[Tensor, NDArray[np.generic]],
+) -> dict[Tensor, NDArray[np.generic]]:
+    """Execute a program, scalar by scalar.
+
+    Meant for tests and small shapes. A scalar that was never written, or an index outside its
+    buffer, is an error, so that agreement with a reference is no accident.
+
+    Parameters
+    ----------
+    body : Stmt
+        The program, after any stage of lowering.
+    arguments : mapping of Tensor to Buffer
+        Tensors in memory, as lowering returns them.
+    inputs : mapping of Tensor to ndarray
+        Values of those that the program reads.
+
+    Returns
+    -------
+    dict of Tensor to ndarray
+        Values of the arguments that are not among the inputs.
+
+    Raises
+    ------
+    LoweringError
+        The program reads what nothing wrote, or reaches outside a buffer.
+    """
+    machine = _Machine()
+    for tensor, buffer in arguments.items():
+        cells: list[int | None] = [None] * buffer.size
+        if tensor in inputs:
+            cells = [int(value) for value in np.asarray(inputs[tensor]).ravel()]
+        machine.cells[buffer] = cells
+    machine.prepare(body)()
+    results: dict[Tensor, NDArray[np.generic]] = {}
+    for tensor, buffer in arguments.items():
+        if tensor not in inputs:
+            values = machine.cells[buffer]
+            if None in values:
+                raise LoweringError(
+                    f"Every element of {tensor.name} must be computed; element "
+                    f"{values.index(None)} is not."
+                )
+            results[tensor] = np.array(values, tensor.dtype).reshape(tensor.shape)
+    return results
+
+
+class _Machine:
+    """Turns statements into functions; buffers are lists whose unwritten cells hold None."""
+
+    def __init__(self) -> None:
+        self.cells: dict[Buffer, list[int | None]] = {}
+        self._evaluator = Evaluator()
+        self._env = self._evaluator.env
+
+    def prepare(self, stmt: Stmt) -> _Run:
+        """Return a function that executes a statement."""
+        if isinstance(stmt, Block):
+            runs = [self.prepare(child) for child in stmt.stmts]
+
+            def run_all() -> None:
+                for run in runs:
+                    run()
+
+            return run_all
+        if isinstance(stmt, For):
+            slot = self._evaluator.slot(stmt.var)
+            body = self.prepare(stmt.body)
+            return self._loop(slot, self._evaluator.compile(stmt.extent), body)
+        if isinstance(stmt, Alloc):
+            return self._alloc(stmt)
+        if isinstance(stmt, Store):
+            return self._store(stmt)
+        if isinstance(stmt, Copy):
+            return self._copy(stmt)
+        if isinstance(stmt, Move):
+            return self._move(stmt)
+        return self._intrinsic(stmt)
+
+    def _loop(self, slot: int, extent: _Value, body: _Run) -> _Run:
+        env = self._env
+
+        def run() -> None:
+            for value in range(extent(env)):
+                env[slot] = value
+                body()
+
+        return run
+
+    def _alloc(self, stmt: Alloc) -> _Run:
+        buffer, size = stmt.buffer, stmt.buffer.total
+        self.cells[buffer] = [None] * size
+        body = self.prepare(stmt.body)
+
+        def run() -> None:
+            self.cells[buffer][:] = [None] * size
+            body()
+
+        return run
+
+    def _read(self, buffer: Buffer, at: int) -> int:
+        cells = self.cells[buffer]
+        if not 0 <= at < len(cells):
+            raise LoweringError(
+                f"A read of {buffer.name} must lie in 0..{len(cells) - 1}, not at {at}."
+            )
+        value = cells[at]
+        if value is None:
+            raise LoweringError(f"{buffer.name}[{at}] must be written before it is read.")
+        return value
+
+    def _write(self, buffer: Buffer, at: int, value: int) -> None:
+        cells = self.cells[buffer]
+        if not 0 <= at < len(cells):
+            raise LoweringError(
+                f"A write of {buffer.name} must lie in 0..{len(cells) - 1}, not at {at}."
+            )
+        cells[at] = value
+
+    def _offset(self, access: Access) -> _Value:
+        return self._evaluator.compile(access.offset)
+
+    def _store(self, stmt: Store) -> _Run:
+        loads = [(access.buffer, self._offset(access)) for access in stmt.loads]
+
+        def load(position: int) -> _Value:
+            buffer, offset = loads[position]
+            return lambda env: self._read(buffer, offset(env))
+
+        value, combine = stmt.value, None
+        if isinstance(value, Reduce):
+            value, combine = value.source, _COMBINE[value.kind]
+        compute = _Compiler(self._evaluator, None, load).value(value)
+        buffer, offset, env = stmt.target.buffer, self._offset(stmt.target), self._env
+
+        def run() -> None:
+            at, result = offset(env), compute(env)
+            if combine is not None:
+                result = combine(self._read(buffer, at), result)
+            self._write(buffer, at, _wrap(result, buffer.dtype))
+
+        return run
+
+    def _copy(self, stmt: Copy) -> _Run:
+        conditions = [(self._evaluator.compile(c.value), c.low, c.high) for c in stmt.conditions]
+        source, target = self._offset(stmt.source), self._offset(stmt.target)
+        read, write, env = stmt.source.buffer, stmt.target.buffer, self._env
+
+        def element() -> None:
+            inside = all(low <= value(env) < high for value, low, high in conditions)
+            value = self._read(read, source(env)) if inside else stmt.pad_value
+            self._write(write, target(env), _saturate(value, write.dtype))
+
+        body: _Run = element
+        for var, extent in reversed(stmt.loops):
+            slot = self._evaluator.slot(var)
+            body = self._loop(slot, self._evaluator.compile(extent), body)
+        return body
+
+    def _move(self, stmt: Move) -> _Run:
+        source, target = self._offset(stmt.operand), self._offset(stmt.output)
+        read, write, env = stmt.operand.buffer, stmt.output.buffer, self._env
+
+        def run() -> None:
+            values = [self._read(read, source(env) + k) for k in range(stmt.size)]
+            for k, value in enumerate(values):
+                self._write(write, target(env) + k, value)
+
+        return run
+
+    def _intrinsic(self, stmt: Intrinsic) -> _Run:
+        """Evaluate the declaration over tiles that lie row after row in their buffers."""
+        declared = stmt.intrin.declaration
+        body = declared.body
+        assert body is not None
+        source = body.source if isinstance(body, Reduce) else body
+        steps = body.axes if isinstance(body, Reduce) else ()
+        places = {
+            tensor: (access.buffer, self._offset(access))
+            for tensor, access in zip(stmt.intrin.operands, stmt.operands, strict=True)
+        }
+        evaluator = self._evaluator
+
+        def read(expr: Read) -> _Value:
+            buffer, base = places[expr.tensor]
+            within = evaluator.compile(_row_major(expr.tensor.shape, expr.indices))
+            return lambda env: self._read(buffer, base(env) + within(env))
+
+        compute = _Compiler(evaluator, stmt, read=read).value(source)
+        axes = [evaluator.slot(axis.var) for axis in (*declared.axes, *steps)]
+        tile = list(product(*(range(extent) for extent in declared.shape)))
+        inner = list(product(*(range(_constant(axis.extent)) for axis in steps)))
+        output, offset, env = stmt.output.buffer, self._offset(stmt.output), self._env
+        first = [evaluator.slot(var) for var in stmt.first]
+        combine = _COMBINE[body.kind] if isinstance(body, Reduce) else None
+
+        def values_at(point: Sequence[int]) -> Iterable[int]:
+            for step in inner:
+                for slot, value in zip(axes, (*point, *step), strict=True):
+                    env[slot] = value
+                yield compute(env)
+
+        def run() -> None:
+            base = offset(env)
+            if stmt.start is not None and all(env[slot] == 0 for slot in first):
+                for k in range(len(tile)):
+                    self._write(output, base + k, stmt.start)
+            results = []
+            for k, point in enumerate(tile):
+                if combine is None:
+                    (result,) = values_at(point)
+                else:
+                    result = self._read(output, base + k)
+                    for value in values_at(point):
+                        result = combine(result, value)
+                results.append(_wrap(result, declared.dtype))
+            for k, result in enumerate(results):
+                self._write(output, base + k, result)
+
+        return run
+
+
+class _Compiler:
+    """Turns expressions into functions of the loops' values; sums wrap at their dtype's width.
+
+    Parameters
+    ----------
+    evaluator : Evaluator
+        Owns the slots of loop variables.
+    call : Intrinsic or None
+        Gives the values of a declaration's scalars and of its calls' attributes.
+    load : callable
+        Returns the function that reads a store's load.
+    read : callable
+        Returns the function that reads an element of a declaration's operand.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        call: Intrinsic | None,
+        load: Callable[[int], _Value] | None = None,
+        read: Callable[[Read], _Value] | None = None,
+    ) -> None:
+        self._evaluator, self._load, self._read = evaluator, load, read
+        self._scalars: dict[Var, int] = {}
+        self._attributes: list[int] = []
+        if call is not None:
+            count = len(call.intrin.scalars)
+            self._scalars = dict(zip(call.intrin.scalars, call.scalars[:count], strict=True))
+            self._attributes = list(call.scalars[count:])
+
+    def value(self, expr: Expr) -> _Value:
+        """Return a function that evaluates an expression."""
+        if isinstance(expr, Const) or (isinstance(expr, Var) and expr in self._scalars):
+            constant = expr.value if isinstance(expr, Const) else self._scalars[expr]
+            return lambda env: constant
+        if isinstance(expr, Var):
+            slot = self._evaluator.slot(expr)
+            return lambda env: env[slot]
+        if isinstance(expr, Binary):
+            a, b, operate, dtype = (
+                self.value(expr.a),
+                self.value(expr.b),
+                _BINARY[expr.op],
+                expr.dtype,
+            )
+            return lambda env: _wrap(operate(a(env), b(env)), dtype)
+        if isinstance(expr, Cast):
+            inner, target = self.value(expr.value), expr.dtype
+            return lambda env: _saturate(inner(env), target)
+        if isinstance(expr, Select):
+            parts = (expr.condition, expr.then, expr.other)
+            condition, then, other = (self.value(part) for part in parts)
+            return lambda env: then(env) if condition(env) else other(env)
+        if isinstance(expr, Read) and self._read is not None:
+            return self._read(expr)
+        if isinstance(expr, Call):
+            return self._call(expr)
+        raise LoweringError(f"Only expressions of one element can run, not {expr_text(expr)}.")
+
+    def _call(self, expr: Call) -> _Value:
+        if expr.name == "load" and self._load is not None:
+            return self._load(dict(expr.attrs)["position"])
+        if expr.name != "requantize":
+            raise LoweringError(f"A call must be of requantize, not of {expr.name}.")
+        low, high = (value for _, value in expr.attrs)
+        if self._attributes:
+            low, high = self._attributes[:2]
+            del self._attributes[:2]
+        x, bias, multiplier, packed = (self.value(arg) for arg in expr.args)
+        return lambda env: _requantize(x(env), bias(env), multiplier(env), packed(env), low, high)
+
+
+_COMBINE: dict[str, Callable[[int, int], int]] = {"sum": lambda a, b: a + b, "max": max, "min": min}
+
+
+def _shift_right(a: int, b: int) -> int:
+    return a >> b if b >= 0 else a << -b
+
+
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+    ">>": _shift_right,
+    "<<": lambda a, b: _shift_right(a, -b),
+    "<": lambda a, b: int(a < b),
+    "<=": lambda a, b: int(a <= b),
+    "and": lambda a, b: int(bool(a) and bool(b)),
+}
+
+
+def _wrap(value: int, dtype: str) -> int:
+    if dtype in ("bool", "float32"):
+        return value
+    bits = _BITS[dtype]
+    low = value & ((1 << bits) - 1)
+    return low - (1 << bits) if dtype[0] == "i" and low >> (bits - 1) else low
+
+
+def _saturate(value: int, dtype: str) -> int:
+    if dtype in ("bool", "float32"):
+        return value
+    bits = _BITS[dtype]
+    least, greatest = (
+        (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "i" else (0, (1 << bits) - 1)
+    )
+    return max(least, min(greatest, value))
+
+
+def _requantize(x: int, bias: int, multiplier: int, packed: int, low: int, high: int) -> int:
+    field = {}
+    for bits in RQ_PACK:
+        value = packed >> bits.lsb & ((1 << bits.width) - 1)
+        negative = bits.signed and value >> (bits.width - 1)
+        field[bits.name] = value - (1 << bits.width) if negative else value
+    product_, shift = _wrap(x + bias, "int32") * multiplier, field["shift"]
+    if field["single"]:
+        scaled = product_ + (1 << 30 + shift) >> 31 + shift
+    else:
+        rounded = min(product_ + (1 << 30) >> 31, (1 << 31) - 1)
+        half = 1 << shift >> 1
+        scaled = abs(rounded) + half >> shift
+        scaled = scaled if rounded >= 0 else -scaled
+    scaled += field["zero_point"]
+    return _wrap(max(low, min(high, scaled)) if low <= high else scaled, "int32")
+
+
+def _row_major(shape: Sequence[int], indices: Sequence[Expr]) -> Expr:
+    offset: Expr = Const(0)
+    for extent, index in zip(shape, indices, strict=True):
+        offset = offset * extent + index
+    return offset
+
+
+def _constant(extent: Expr) -> int:
+    assert isinstance(extent, Const)
+    return extent.value
