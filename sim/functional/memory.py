@@ -68,6 +68,8 @@ def require_transfer(state: State, transfer: Load | Store) -> None:
             f"{kind.name} entries must lie below {depth} on {config.name}, not reach "
             f"{transfer.sram_base}..{transfer.sram_base + count - 1}."
         )
+    if moved == 0:
+        return
     first, end = _addresses(state, transfer)
     if first < 0 or end > state.dram.shape[1]:
         raise ProgramError(
