@@ -89,7 +89,7 @@ def compile_graph(
     return Module(
         name=graph.name,
         config=config,
-        tensors={name: describe_tensor(t) for name, t in graph.tensors.items()},
+        tensors={name: describe_tensor(graph.tensors[name]) for name in _used(graph)},
         layers=tuple(
             describe_layer(graph, n, placed[n.name], _macs(graph, n, lowered)) for n in graph.nodes
         ),
@@ -102,6 +102,13 @@ def compile_graph(
         arena_bytes=end,
         memory=memory,
     )
+
+
+def _used(graph: Graph) -> list[str]:
+    """Return the tensors that a node or the caller touches, each once."""
+    named = [*graph.inputs, *graph.outputs]
+    named += [t for node in graph.nodes for t in (*node.inputs, *node.outputs)]
+    return list(dict.fromkeys(named))
 
 
 def _macs(graph: Graph, node: Node, lowered: Mapping[str, LoweredNode]) -> int:

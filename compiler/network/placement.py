@@ -9,7 +9,7 @@ from vdla.compiler.ops import unsupported
 from vdla.config import Config
 from vdla.errors import ModelError
 
-from .check import check_network, host_refusal
+from .host import host_refusal
 
 __all__ = ["CPU", "VDLA", "is_view", "place_nodes"]
 
@@ -37,15 +37,15 @@ def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -
     Raises
     ------
     ModelError
-        A node can run nowhere, or `place` asks for what cannot be.
+        Nodes can run nowhere: all of them are listed. Or `place` asks for what cannot be.
     """
     forced = dict(place or {})
     _check_names(graph, forced)
     refusals = {
-        node.name: (unsupported(graph, node, config), host_refusal(graph, node))
+        node.name: (_vdla_refusal(graph, node, config), host_refusal(graph, node))
         for node in graph.nodes
     }
-    check_network(graph, refusals)
+    _check_network(graph, refusals)
     placed: dict[str, str] = {}
     for node in graph.nodes:
         on_vdla, on_cpu = refusals[node.name]
@@ -74,6 +74,28 @@ def is_view(graph: Graph, node: Node) -> bool:
     return all(len(s) in (2, 4) and set(s[:-1]) == {1} for s in shapes) and (
         shapes[0][-1] == shapes[1][-1]
     )
+
+
+def _vdla_refusal(graph: Graph, node: Node, config: Config) -> str | None:
+    try:
+        return unsupported(graph, node, config)
+    except ModelError as error:
+        return str(error)
+
+
+def _check_network(graph: Graph, refusals: Mapping[str, tuple[str | None, str | None]]) -> None:
+    lost = [
+        f"{place} {node.name} ({node.op}): vdla: {vdla}; cpu: {cpu}"
+        for place, node in enumerate(graph.nodes)
+        for vdla, cpu in [refusals[node.name]]
+        if vdla is not None and cpu is not None
+    ]
+    if lost:
+        raise ModelError(
+            f"Every operator must run on vdla or on the cpu; of {graph.name!r}, {len(lost)} of "
+            f"{len(graph.nodes)} can run on neither (index, name, reasons): {' | '.join(lost)}. "
+            "Rewrite the network without them."
+        )
 
 
 def _check_names(graph: Graph, forced: Mapping[str, str]) -> None:

@@ -1,0 +1,257 @@
+"""Compiling and running networks in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.config import PYNQ_Z1, Config
+from vdla.errors import InputError
+from vdla.module import Module
+from vdla.module import load as load_module
+from vdla.module import save as save_module
+from vdla.program import Program
+from vdla.runtime.device import Counters
+from vdla.runtime.devices import open_device
+from vdla.runtime.executor import Outcome, execute, groups_of, memory_bytes
+from vdla.runtime.inputs import checked_inputs
+from vdla.runtime.run import Run
+
+if TYPE_CHECKING:
+    from vdla.compiler.graph import Graph
+
+__all__ = ["Network", "Run", "compile", "load"]
+
+Array = NDArray[Any]
+Progress = Callable[[int, int, str], None]
+
+BUILT_IN = "resnet18"
+"""The network that needs no file."""
+
+_MEMORY_BYTES = 256 << 20
+"""What the images that run at once may take in a simulator."""
+
+
+def compile(
+    model: str | Path | Graph,
+    *,
+    config: Config = PYNQ_Z1,
+    vthreads: int = 2,
+    place: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Network:
+    """Compile a network for the accelerator.
+
+    Parameters
+    ----------
+    model : str, Path or Graph
+        A ``.tflite`` file, ``resnet18`` (built in), or a graph.
+    config : Config
+    vthreads : int
+        Virtual threads of each operator's schedule: 2 hides the memory's latency.
+    place : mapping of str to str, optional
+        ``'cpu'`` or ``'vdla'`` by node name, for operators that are not to go where they would.
+    progress : callable, optional
+        Called with the steps done, the steps in all, and what is being worked on.
+
+    Raises
+    ------
+    ModelError
+        The network cannot be read, or holds operators that nothing takes.
+    LoweringError
+        A layer fits the buffers at no tiling.
+    """
+    from vdla.compiler.graph import Graph, import_tflite, resnet18
+    from vdla.compiler.network import compile_graph
+
+    if isinstance(model, Graph):
+        graph = model
+    elif str(model) == BUILT_IN:
+        graph = resnet18()
+    else:
+        graph = import_tflite(model)
+    module = compile_graph(graph, config, vthreads=vthreads, place=place, progress=progress)
+    return Network(module)
+
+
+def load(path: str | Path, config: Config | None = None) -> Network:
+    """Read a compiled network.
+
+    Parameters
+    ----------
+    path : path
+    config : Config, optional
+        The machine it is meant for; another one than it was compiled for is refused.
+
+    Raises
+    ------
+    ModuleError
+        The file is not a compiled network, is damaged, or is for another configuration or version.
+    """
+    return Network(load_module(path, config))
+
+
+class Network:
+    """A compiled network.
+
+    Parameters
+    ----------
+    module : Module
+        What `compile` makes and ``.vdla`` files hold.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    @property
+    def name(self) -> str:
+        """Name of the network."""
+        return self.module.name
+
+    @property
+    def config(self) -> Config:
+        """The configuration it was compiled for."""
+        return self.module.config
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs, in the order they run."""
+        return self.module.programs
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one image of the first input, batch first."""
+        return self.module.tensors[self.module.inputs[0]].shape
+
+    @property
+    def input_dtype(self) -> np.dtype[Any]:
+        """Type of the first input."""
+        return np.dtype(self.module.tensors[self.module.inputs[0]].dtype)
+
+    def save(self, path: str | Path) -> None:
+        """Write the network to a ``.vdla`` file.
+
+        Raises
+        ------
+        ModuleError
+            The file cannot be written.
+        """
+        save_module(self.module, path)
+
+    def run(
+        self,
+        inputs: Array | Mapping[str, Array],
+        *,
+        device: str = "cycle",
+        check: bool = False,
+        progress: Progress | None = None,
+        max_images_at_once: int | None = None,
+    ) -> Run:
+        """Run the network on images.
+
+        Parameters
+        ----------
+        inputs : array or mapping of str to array
+            One image (H, W, C) or several (n, H, W, C), of the input's dtype.
+        device : str
+            ``functional``: results only; ``cycle``: results and exact timing.
+        check : bool
+            Compare every layer with the integer interpreter.
+        progress : callable, optional
+            Called with the steps done, the steps in all, and what runs.
+        max_images_at_once : int, optional
+            How many images a simulator holds at a time; by default as many as 256 MiB take.
+
+        Raises
+        ------
+        InputError
+            An input has the wrong shape or dtype, or there is none.
+        DeviceError
+            There is no such device.
+        """
+        given = checked_inputs(self.module, inputs)
+        images = len(next(iter(given.values())))
+        parts = list(_parts(given, self._images_at_once(max_images_at_once)))
+        tell = _counting(progress, len(parts) * self._computing_steps() * (2 if check else 1))
+        outputs: list[dict[str, Array]] = []
+        counters: list[Counters] = []
+        seconds, difference = 0.0, None
+        for part, first in parts:
+            outcome = self._execute(self.module, part, device, tell)
+            outputs.append({name: outcome.values[name] for name in self.module.outputs})
+            counters = counters or outcome.counters
+            seconds += sum(c.cpu_seconds for c in outcome.counters)
+            if check and difference is None:
+                difference = self._difference(part, first, outcome, device, tell)
+        return Run(
+            module=self.module,
+            outputs={n: np.concatenate([o[n] for o in outputs]) for n in self.module.outputs},
+            counters=counters,
+            sim_seconds=seconds,
+            passes=sum(groups_of(len(next(iter(p.values()))), self.module) for p, _ in parts),
+            images_a_pass=min(images, self.config.batch),
+            bit_exact=difference is None if check else None,
+            first_difference=difference,
+        )
+
+    def _execute(
+        self,
+        module: Module,
+        inputs: Mapping[str, Array],
+        device: str,
+        tell: Callable[[str], None],
+        keep: bool = False,
+    ) -> Outcome:
+        groups = groups_of(len(next(iter(inputs.values()))), module)
+        target = open_device(device, module.config, groups)
+        return execute(module, inputs, target, keep=keep, progress=tell)
+
+    def _difference(
+        self,
+        inputs: Mapping[str, Array],
+        first: int,
+        outcome: Outcome,
+        device: str,
+        tell: Callable[[str], None],
+    ) -> str | None:
+        """Compare layers in a run that keeps them all, and outputs in the run that was counted."""
+        from vdla.compiler.reference import Interpreter
+        from vdla.runtime import check
+
+        expected = Interpreter(check.graph_of(self.module)).run(inputs, keep_all=True)
+        apart = check.spread(self.module)
+        kept = self._execute(apart, inputs, device, tell, keep=True)
+        found = check.first_difference(apart, kept, outcome.values, expected)
+        return None if found is None else str(found.at_image(first))
+
+    def _images_at_once(self, wanted: int | None) -> int:
+        if wanted is not None and wanted < 1:
+            raise InputError(f"max_images_at_once must be at least 1, not {wanted}.")
+        batch = self.config.batch
+        fitting = max(1, _MEMORY_BYTES // memory_bytes(self.module)) * batch
+        return fitting if wanted is None else wanted
+
+    def _computing_steps(self) -> int:
+        from vdla.module import Execute, Launch
+
+        return sum(isinstance(step, (Execute, Launch)) for step in self.module.steps)
+
+
+def _parts(given: Mapping[str, Array], step: int) -> Iterator[tuple[dict[str, Array], int]]:
+    images = len(next(iter(given.values())))
+    for first in range(0, images, step):
+        yield {name: array[first : first + step] for name, array in given.items()}, first
+
+
+def _counting(progress: Progress | None, total: int) -> Callable[[str], None]:
+    done = iter(range(total))
+
+    def tell(doing: str) -> None:
+        if progress is not None:
+            progress(next(done), total, doing)
+
+    return tell

@@ -1,0 +1,66 @@
+"""Windows over NHWC arrays as views, and sums of products over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from .arithmetic import Array
+
+__all__ = ["convolve", "convolve_depthwise", "surrounded", "taps", "windows"]
+
+Pair = tuple[int, int]
+
+_PATCH_BYTES = 32 << 20
+"""Most bytes of patches gathered at a time: several images share a product while they fit."""
+
+
+def surrounded(x: Array, padding: tuple[Pair, Pair], value: float) -> Array:
+    """Return x (N, H, W, C) with a margin of `value`."""
+    return np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=value)
+
+
+def windows(x: Array, window: Pair, strides: Pair, dilation: Pair = (1, 1)) -> Array:
+    """Return a view (N, OH, OW, C, KH, KW) of x (N, H, W, C), which is padded already."""
+    reach = tuple((window[k] - 1) * dilation[k] + 1 for k in range(2))
+    every = sliding_window_view(x, reach, axis=(1, 2))
+    return every[:, :: strides[0], :: strides[1], :, :: dilation[0], :: dilation[1]]
+
+
+def convolve(x: Array, weight: Array, strides: Pair, dilation: Pair) -> Array:
+    """Return the sums of products of x (N, H, W, I) with weight (O, KH, KW, I), of x's dtype.
+
+    The patches of a few images at a time are gathered into one matrix product.
+    """
+    outputs, rows, columns, _ = weight.shape
+    view = windows(x, (rows, columns), strides, dilation)
+    n, height, width = view.shape[:3]
+    matrix = np.ascontiguousarray(weight.transpose(3, 1, 2, 0).reshape(-1, outputs), x.dtype)
+    total = np.empty((n, height * width, outputs), x.dtype)
+    step = max(1, _PATCH_BYTES // (height * width * matrix.shape[0] * x.itemsize))
+    for first in range(0, n, step):
+        patches = view[first : first + step].reshape(-1, matrix.shape[0])
+        part = total[first : first + step]
+        np.matmul(patches, matrix, out=part.reshape(-1, outputs))
+    return total.reshape(n, height, width, outputs)
+
+
+def convolve_depthwise(x: Array, weight: Array, strides: Pair, dilation: Pair) -> Array:
+    """Return the sums of products of each channel of x with weight (1, KH, KW, C * m)."""
+    _, rows, columns, channels = weight.shape
+    x = np.repeat(x, channels // x.shape[3], axis=3)
+    view = windows(x, (rows, columns), strides, dilation)
+    factors = weight[0].astype(x.dtype).reshape(-1, channels)
+    total = np.zeros(view.shape[:4], x.dtype)
+    for tap, factor in zip(taps(view), factors, strict=True):
+        total += tap * factor
+    return total
+
+
+def taps(view: Array) -> Iterator[Array]:
+    """Yield, for each place in the window, what every window holds there."""
+    for i in range(view.shape[-2]):
+        for j in range(view.shape[-1]):
+            yield view[..., i, j]

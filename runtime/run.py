@@ -1,0 +1,114 @@
+"""The result of running a network: outputs, cycles, a table of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+
+from numpy.typing import NDArray
+
+from vdla.module import Module
+from vdla.runtime.device import Counters, LayerCounters
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Run"]
+
+_VDLA = "vdla"
+_UNTOUCHED = LayerCounters(0, 0, {})
+"""A view moves no byte."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a network gave for some images.
+
+    Attributes
+    ----------
+    outputs : dict of str to array
+        (n, ...) by tensor.
+    counters : sequence of Counters
+        One a program, for one pass of the network: `Config.batch` images at most.
+    passes : int
+        How many passes the images took.
+    images_a_pass : int
+        Images of the pass that was counted.
+    bit_exact : bool or None
+        Whether every layer equals the integer interpreter; None if that was not asked.
+    first_difference : str or None
+        Layer, index, and both values.
+    """
+
+    module: Module
+    outputs: Mapping[str, NDArray[Any]]
+    counters: Sequence[Counters]
+    sim_seconds: float
+    passes: int
+    images_a_pass: int
+    bit_exact: bool | None = None
+    first_difference: str | None = None
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of one pass, all programs together; None on a device without time."""
+        counted = [c.cycles for c in self.counters]
+        return None if any(c is None for c in counted) else sum(c or 0 for c in counted)
+
+    @property
+    def layers(self) -> pd.DataFrame:
+        """A row a layer: name, op, device, macs, cycles, mac_utilization, dram_bytes, waits."""
+        import pandas as pd
+
+        rows = []
+        for layer, spec in zip(self._layers(), self.module.layers, strict=True):
+            waiting = layer.pop("waiting") or {}
+            rows.append({**layer, "macs": spec.macs} | {f"wait_{k}": n for k, n in waiting.items()})
+        return pd.DataFrame(rows)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures of the run as plain numbers, strings, lists and dicts."""
+        cycles, ideal = self.cycles, self._ideal_cycles()
+        simulated = None if cycles is None else cycles * self.passes
+        summary = {
+            "cycles": cycles,
+            "mac_cycles_ideal": ideal,
+            "mac_utilization": ideal / cycles if cycles else None,
+            "layers": self._layers(),
+            "sim_seconds": self.sim_seconds,
+            "sim_cycles_per_second": (
+                simulated / self.sim_seconds if simulated and self.sim_seconds else None
+            ),
+            "config": self.module.config.name,
+            "config_hash": f"{self.module.config.hash:016x}",
+        }
+        if self.bit_exact is not None:
+            summary["bit_exact"] = self.bit_exact
+        return summary
+
+    def _ideal_cycles(self) -> int:
+        macs = sum(layer.macs for layer in self.module.layers if layer.device == _VDLA)
+        return -(-macs * self.images_a_pass // self.module.config.macs_per_cycle)
+
+    def _layers(self) -> list[dict[str, Any]]:
+        counted = {name: c for program in self.counters for name, c in program.layers.items()}
+        peak = self.module.config.macs_per_cycle
+        timed = self.cycles is not None
+        rows = []
+        for layer in self.module.layers:
+            row: dict[str, Any] = {"name": layer.name, "op": layer.op, "device": layer.device}
+            if timed and layer.device == _VDLA:
+                c = counted.get(layer.name, _UNTOUCHED)
+                macs = layer.macs * self.images_a_pass
+                row |= {
+                    "cycles": c.cycles,
+                    "mac_utilization": macs / (c.cycles * peak) if c.cycles else None,
+                    "dram_bytes": c.dram_bytes,
+                    "waiting": dict(c.waiting),
+                }
+            else:
+                row |= dict.fromkeys(("cycles", "mac_utilization", "dram_bytes", "waiting"))
+            rows.append(row)
+        return rows
