@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from .jit import compiled
 
 __all__ = ["Cause", "attribute"]
 
@@ -41,8 +43,8 @@ _STORE_MODULE = 2
 _ISSUE_KIND, _FINISH_KIND = 1, 3
 
 
-@njit(cache=True, error_model="numpy")
-def _add(out, ends, at, cause, until):
+@compiled
+def _add(out: Any, ends: Any, at: Any, cause: int, until: int) -> None:
     """Give cycles from ``at[0]`` up to `until` to a cause, split at the ends of windows."""
     while at[0] < until:
         while at[1] < len(ends) - 1 and at[0] >= ends[at[1]]:
@@ -54,17 +56,28 @@ def _add(out, ends, at, cause, until):
         at[0] = stop
 
 
-@njit(cache=True, error_model="numpy")
-def _split(out, ends, at, cause, until, stall_begin, stall_end):
+@compiled
+def _split(
+    out: Any, ends: Any, at: Any, cause: int, until: int, stall_begin: int, stall_end: int
+) -> None:
     """Like `_add`, but the cycles between `stall_begin` and `stall_end` are a push that waits."""
     _add(out, ends, at, cause, min(until, stall_begin))
     _add(out, ends, at, _PUSH, min(until, stall_end))
     _add(out, ends, at, cause, until)
 
 
-@njit(cache=True, error_model="numpy")
-def _module(out, ends, m, order, kind, log, queue_cycles, fetched):
-    at = np.zeros(2, np.int64)
+@compiled
+def _module(
+    out: Any,
+    ends: Any,
+    at: Any,
+    m: int,
+    order: Any,
+    kind: Any,
+    log: Any,
+    queue_cycles: int,
+    fetched: int,
+) -> None:
     latent = _MEMORY if m == _STORE_MODULE else _PIPELINE
     ready = finish = -1  # of the instruction before
     for i in order:
@@ -82,16 +95,6 @@ def _module(out, ends, m, order, kind, log, queue_cycles, fetched):
     _split(out, ends, at, latent, finish + 1, ready, finish)
     _add(out, ends, at, _COMMAND, fetched + 1)
     _add(out, ends, at, _IDLE, ends[-1])
-
-
-@njit(cache=True, error_model="numpy")
-def _attribute(ends, order, offset, count, kind, log, queue_cycles):
-    out = np.zeros((3, len(ends), 8), np.int64)
-    fetched = log.dispatch[len(log) - 1]
-    for m in range(3):
-        mine = order[offset[m] : offset[m] + count[m]]
-        _module(out[m], ends, m, mine, kind, log, queue_cycles, fetched)
-    return out
 
 
 def attribute(
@@ -117,10 +120,10 @@ def attribute(
         Sums over causes equal the length of each window.
     """
     module = np.ascontiguousarray(columns["module"])
-    order = np.argsort(module, kind="stable")
-    count = np.bincount(module, minlength=3)
     kind = np.ascontiguousarray(columns["kind"])
-    counted: NDArray[np.int64] = _attribute(
-        ends, order, np.cumsum(count) - count, count, kind, log, queue_cycles
-    )
-    return counted
+    fetched = int(log["dispatch"][-1])
+    out = np.zeros((3, len(ends), len(Cause)), np.int64)
+    for m in range(3):
+        at = np.zeros(2, np.int64)  # next cycle to attribute, and its window
+        _module(out[m], ends, at, m, np.flatnonzero(module == m), kind, log, queue_cycles, fetched)
+    return out

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from vdla.timing import INSTRUCTION_BYTES, PAGE_BYTES
+
+from .jit import compiled
 
 __all__ = ["BURST", "split_fetch", "split_transfers"]
 
@@ -22,8 +25,8 @@ BURST = np.dtype(
 )
 
 
-@njit(cache=True, error_model="numpy")
-def _split(c, axi_bytes, burst_beats, page_bytes, count, out):
+@compiled
+def _split(c: Any, axi_bytes: int, burst_beats: int, page_bytes: int, count: Any, out: Any) -> None:
     """Count the bursts of each transfer, and write them where `out` has room."""
     total = 0
     for i in range(len(c)):

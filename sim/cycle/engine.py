@@ -8,8 +8,9 @@ current one, so the order of actors within a cycle makes no difference.
 
 from __future__ import annotations
 
-from numba import njit
+from typing import Any
 
+from .jit import compiled
 from .state import NEVER
 
 __all__ = ["COMPLETE", "DEADLOCK", "LIMIT", "simulate"]
@@ -23,18 +24,16 @@ _FETCH, _STORE = 0, 3
 _LOAD_KIND, _STORE_KIND, _FINISH_KIND = 0, 2, 3
 _RING = 64
 
-_compiled = njit(cache=True, error_model="numpy")
 
-
-@_compiled
-def _wake(s, actor, cycle):
+@compiled
+def _wake(s: Any, actor: int, cycle: int) -> None:
     """Have an actor look at `cycle`; from `NEVER` on, something else will wake it."""
     if cycle < min(s.wake[actor], NEVER):
         s.wake[actor] = cycle
 
 
-@_compiled
-def _generate(c, b, s, p, t, r):
+@compiled
+def _generate(c: Any, b: Any, s: Any, p: Any, t: int, r: int) -> None:
     """Emit the next burst of generator r, or say when to try again."""
     port = s.port[r]
     if port.burst == port.end_burst:
@@ -65,8 +64,8 @@ def _generate(c, b, s, p, t, r):
         _wake(s, _START + r - 1, t + 1)
 
 
-@_compiled
-def _send(c, b, s, p, t):
+@compiled
+def _send(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
     """Give a burst of store its place on the write channel, and its response's cycle."""
     port = s.port[_STORE]
     i = port.instruction
@@ -83,8 +82,8 @@ def _send(c, b, s, p, t):
         _wake(s, _RETIRE + 2, s.log.ready[i])
 
 
-@_compiled
-def _arbitrate(c, b, s, p, t):
+@compiled
+def _arbitrate(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
     one = s.one[0]
     if t < one.bus_free:
         _wake(s, _ARBITER, one.bus_free)
@@ -118,8 +117,8 @@ def _arbitrate(c, b, s, p, t):
         _write(c, b, s, p, t, chosen, first)
 
 
-@_compiled
-def _write(c, b, s, p, t, r, first):
+@compiled
+def _write(c: Any, b: Any, s: Any, p: Any, t: int, r: int, first: int) -> None:
     """Place an accepted burst in the time of its reader's write stage."""
     port = s.port[r]
     i, pads, cells = port.request_of, b.pads[port.requested], b.cells[port.requested]
@@ -138,15 +137,15 @@ def _write(c, b, s, p, t, r, first):
         _write_empty(c, s, r)
 
 
-@_compiled
-def _written(s, r, i):
+@compiled
+def _written(s: Any, r: int, i: int) -> None:
     s.log.end_write[i] = s.log.ready[i] = s.port[r].write_free
     s.port[r].write_head += 1
     _wake(s, _RETIRE + r - 1, s.log.ready[i])
 
 
-@_compiled
-def _write_empty(c, s, r):
+@compiled
+def _write_empty(c: Any, s: Any, r: int) -> None:
     """Pass loads without bursts through the write stage, as far as they are next in it."""
     port = s.port[r]
     while port.write_head < port.write_tail:
@@ -159,8 +158,8 @@ def _write_empty(c, s, r):
         _written(s, r, i)
 
 
-@_compiled
-def _dispatch(c, s, p, t):
+@compiled
+def _dispatch(c: Any, s: Any, p: Any, t: int) -> None:
     one = s.one[0]
     i = one.fetch_next
     if i == len(s.log):
@@ -189,14 +188,14 @@ def _dispatch(c, s, p, t):
         _wake(s, _GENERATE + _FETCH, t + 1)
 
 
-@_compiled
-def _token_cycle(s, q, after):
+@compiled
+def _token_cycle(s: Any, q: int, after: int) -> Any:
     """Return the first cycle, not before `after`, in which queue q has a token to pop."""
     return after if q < 0 else max(after, s.pushed[q, s.queue.pops[q]] + 1)
 
 
-@_compiled
-def _start_wait(c, s, p, i, m, k):
+@compiled
+def _start_wait(c: Any, s: Any, p: Any, i: int, m: int, k: int) -> Any:
     """Return the first cycle in which instruction i meets every condition known so far."""
     visible = s.log.dispatch[i] + p.queue
     s.log.has_prev[i] = _token_cycle(s, c.pop_prev[i], visible)
@@ -221,8 +220,8 @@ def _start_wait(c, s, p, i, m, k):
     return t
 
 
-@_compiled
-def _pop(c, s, q, t):
+@compiled
+def _pop(c: Any, s: Any, q: int, t: int) -> None:
     if q >= 0:
         s.popped[q, s.queue.pops[q]] = t
         s.queue.pops[q] += 1
@@ -230,8 +229,8 @@ def _pop(c, s, q, t):
         _wake(s, _RETIRE + (0 if q == 0 else 2 if q == 3 else 1), t + 1)
 
 
-@_compiled
-def _start(c, s, p, t, m, fill):
+@compiled
+def _start(c: Any, s: Any, p: Any, t: int, m: int, fill: Any) -> None:
     k = s.module.started[m]
     if k >= s.module.dispatched[m]:
         return
@@ -260,8 +259,8 @@ def _start(c, s, p, t, m, fill):
     _wake(s, _RETIRE + 1, s.log.ready[i])
 
 
-@_compiled
-def _start_transfer(c, s, p, t, i, m, fill):
+@compiled
+def _start_transfer(c: Any, s: Any, p: Any, t: int, i: int, m: int, fill: Any) -> None:
     port = s.port[m + 1]
     moves = c.first_burst[i] < c.end_burst[i]
     if moves:
@@ -285,8 +284,8 @@ def _start_transfer(c, s, p, t, i, m, fill):
             s.uops[c.sram[i] + k] = fill[c.uop_at[i] + k]
 
 
-@_compiled
-def _operand(s, p, x, entry):
+@compiled
+def _operand(s: Any, p: Any, x: int, entry: int) -> Any:
     """Return the first cycle, not before x, in which an ACC entry can be read."""
     for k in range(max(0, s.one[0].slow_count - p.slow), s.one[0].slow_count):
         if s.slow_dst[k % _RING] == entry:
@@ -294,8 +293,8 @@ def _operand(s, p, x, entry):
     return x
 
 
-@_compiled
-def _issue(c, s, p, t, i):
+@compiled
+def _issue(c: Any, s: Any, p: Any, t: int, i: int) -> tuple[Any, Any]:
     """Return the issue slots of a GEMM, ALU, FINISH or empty instruction, and stalls in them."""
     count = c.count[i]
     if count == 0 or c.kind[i] == _FINISH_KIND:
@@ -339,8 +338,8 @@ def _issue(c, s, p, t, i):
     return x - t, stalls
 
 
-@_compiled
-def _retire(c, s, p, t, m):
+@compiled
+def _retire(c: Any, s: Any, p: Any, t: int, m: int) -> None:
     k = s.module.retired[m]
     offset = s.module.offset[m]
     if k >= s.module.started[m]:
@@ -366,8 +365,8 @@ def _retire(c, s, p, t, m):
     _wake(s, _RETIRE + m, t + 1)
 
 
-@_compiled
-def simulate(c, b, s, p, fill, limit):
+@compiled
+def simulate(c: Any, b: Any, s: Any, p: Any, fill: Any, limit: int) -> tuple[Any, Any]:
     """Run to the end, a deadlock or the cycle limit; returns which, and the cycle."""
     n = len(s.log)
     now = 0

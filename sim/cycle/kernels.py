@@ -7,19 +7,18 @@ each other need no analysis.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from .jit import compiled
 
 __all__ = ["Buffers", "accumulate", "advance", "gather"]
 
 _LOAD, _STORE, _GEMM, _ALU = 0, 1, 2, 4
 _UOP, _WGT, _INP, _ACC = 0, 1, 2, 3
 _MIN, _MAX, _ADD, _SHR, _MUL, _RQ = range(6)
-
-_compiled = njit(cache=True, error_model="numpy")
 
 
 class Buffers(NamedTuple):
@@ -42,8 +41,8 @@ class Buffers(NamedTuple):
     out: NDArray[np.int8]
 
 
-@_compiled
-def _element(kind, b, at, dram, address):
+@compiled
+def _element(kind: int, b: Any, at: int, dram: Any, address: int) -> None:
     if kind == _INP:
         entry = b.inp[at]
         for i in range(entry.shape[0]):
@@ -65,8 +64,8 @@ def _element(kind, b, at, dram, address):
             b.acc[at, lane] = dram[address + lane]
 
 
-@_compiled
-def _pad(kind, b, at, count, value):
+@compiled
+def _pad(kind: int, b: Any, at: int, count: int, value: int) -> int:
     if kind == _INP:
         b.inp[at : at + count] = value
     elif kind == _WGT:
@@ -76,8 +75,8 @@ def _pad(kind, b, at, count, value):
     return at + count
 
 
-@_compiled
-def _load(c, i, b, dram, fill):
+@compiled
+def _load(c: Any, i: int, b: Any, dram: Any, fill: Any) -> None:
     at = c.sram[i]
     kind = c.memory_type[i]
     if kind == _UOP:
@@ -95,8 +94,8 @@ def _load(c, i, b, dram, fill):
     _pad(kind, b, at, c.pad_tail[i], c.pad_value[i])
 
 
-@_compiled
-def _store(c, i, b, dram):
+@compiled
+def _store(c: Any, i: int, b: Any, dram: Any) -> None:
     at = c.sram[i]
     size = c.element_bytes[i]
     for row in range(c.rows[i]):
@@ -107,11 +106,11 @@ def _store(c, i, b, dram):
             at += 1
 
 
-@_compiled
-def _requantize(value, bias, multiplier, packed, imm):
+@compiled
+def _requantize(value: Any, bias: Any, multiplier: Any, packed: Any, imm: Any) -> Any:
     """RQ of one lane, as `vdla.sim.functional.requantize` states it."""
     x = np.int64(np.int32(np.int64(value) + np.int64(bias)))
-    shift = np.int64(packed) & 31
+    shift: Any = np.int64(packed) & 31
     zero = np.int64(np.int8(np.int64(packed) >> 8 & 255))
     product = x * np.int64(multiplier)
     if np.int64(packed) >> 16 & 1:
@@ -128,9 +127,10 @@ def _requantize(value, bias, multiplier, packed, imm):
     return np.int32(scaled)
 
 
-@_compiled
-def _operate(op, x, y):
-    a, b = np.int64(x), np.int64(y)
+@compiled
+def _operate(op: int, x: Any, y: Any) -> Any:
+    a: Any = np.int64(x)
+    b: Any = np.int64(y)
     if op == _MIN:
         return np.int32(min(a, b))
     if op == _MAX:
@@ -144,8 +144,8 @@ def _operate(op, x, y):
     return np.int32(a << min(-b, 32))
 
 
-@_compiled
-def _vector(c, i, b, dst, src):
+@compiled
+def _vector(c: Any, i: int, b: Any, dst: int, src: int) -> None:
     op, imm = c.alu_opcode[i], c.imm[i]
     for lane in range(b.acc.shape[1]):
         value = b.acc[dst, lane]
@@ -161,8 +161,8 @@ def _vector(c, i, b, dst, src):
         b.out[dst, lane] = min(max(value, -128), 127)
 
 
-@_compiled
-def _issue(c, i, b, p):
+@compiled
+def _issue(c: Any, i: int, b: Any, p: Any) -> Any:
     """Execute an ALU instruction or a reset; return an ACC index past its end, or -1."""
     is_alu = c.opcode[i] == _ALU
     reads = 3 if c.is_rq[i] else 1 if c.reads_src[i] else 0
@@ -184,8 +184,8 @@ def _issue(c, i, b, p):
     return -1
 
 
-@_compiled
-def advance(c, order, k, b, p, dram, fill):
+@compiled
+def advance(c: Any, order: Any, k: int, b: Any, p: Any, dram: Any, fill: Any) -> tuple[int, int]:
     """Execute ``order[k:]`` up to a GEMM that multiplies.
 
     Returns
@@ -212,8 +212,8 @@ def advance(c, order, k, b, p, dram, fill):
     return k, -1
 
 
-@_compiled
-def gather(inp, src, out):
+@compiled
+def gather(inp: Any, src: Any, out: Any) -> None:
     """Copy INP entries ``src[g, p, r]`` to ``out[g, p * batch + b, r * block_in :]``."""
     batch, width = inp.shape[1], inp.shape[2]
     for g in range(src.shape[0]):
@@ -226,8 +226,8 @@ def gather(inp, src, out):
                         row[r * width + k] = entry[k]
 
 
-@_compiled
-def accumulate(acc, out, dst, product, overwrite):
+@compiled
+def accumulate(acc: Any, out: Any, dst: Any, product: Any, overwrite: int) -> None:
     """Add ``product[g, p * batch + b]`` to ACC entry ``dst[g, p]``, or write it; OUT follows."""
     lanes = product.shape[2]
     batch = acc.shape[1] // lanes

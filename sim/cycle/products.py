@@ -45,6 +45,20 @@ class Product:
     src: _Index
     wgt: _Index
 
+    def pieces(self, terms: int, entries: int) -> list[Product]:
+        """Split into products of at most `terms` blocks to reduce, gathering about `entries`."""
+        groups, rows, every = self.src.shape
+        step = max(1, entries // (groups * min(every, terms)))
+        return [
+            Product(
+                np.ascontiguousarray(self.dst[:, row : row + step]),
+                np.ascontiguousarray(self.src[:, row : row + step, term : term + terms]),
+                np.ascontiguousarray(self.wgt[:, term : term + terms]),
+            )
+            for row in range(0, rows, step)
+            for term in range(0, every, terms)
+        ]
+
 
 def make_products(
     dst: _Index, src: _Index, wgt: _Index, loops: tuple[Loop, ...], overwrite: bool

@@ -209,7 +209,8 @@ class CycleResult:
 
     @property
     def _is_load(self) -> NDArray[np.bool_]:
-        return self.table.fields["opcode"] == Opcode.LOAD
+        loads: NDArray[np.bool_] = self.table.fields["opcode"] == Opcode.LOAD
+        return loads
 
 
 def _named(counted: NDArray[np.int64]) -> dict[str, dict[str, int]]:

@@ -158,7 +158,8 @@ def parameters(config: Config, timing: Timing = TIMING) -> np.void:
         "dst_mask": (1 << dst.width) - 1,
         "src_mask": (1 << src.width) - 1,
     }
-    return np.array([tuple(values.values())], [(name, np.int64) for name in values])[0]
+    record: np.void = np.array([tuple(values.values())], [(name, np.int64) for name in values])[0]
+    return record
 
 
 def make_table(program: Program, base: int) -> Table:

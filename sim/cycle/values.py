@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from vdla.config import Config
 from vdla.errors import ProgramError
-from vdla.isa import uop_layout
+from vdla.isa import Opcode, uop_layout
 
 from .kernels import Buffers, accumulate, advance, gather
 from .products import Loop, Product, make_products
@@ -21,10 +21,19 @@ _FLOAT32_TERMS = 1 << 10
 """Products of two int8 that float32 adds exactly: 2^10 of at most 2^14 reach 2^24."""
 _GATHERED = 1 << 17
 """Most INP entries gathered for a product at a time: 8 MiB at the default configuration."""
+_ONE_THREAD = 1 << 18
+"""Multiply-adds up to which OpenBLAS keeps to one thread: its workers spin, and a product of
+this size takes less time than waking them."""
 _REGROUPED = 1 << 21
 """Most micro-ops regrouped at a time; an instruction with more runs an iteration at a time."""
 _CACHED = 1 << 23
 """Indices that remembered products may hold in all: 64 MiB."""
+_Piece = tuple[tuple[Loop, ...], tuple[NDArray[np.int64], ...]]
+_GEMM_FIELDS = (
+    *("uop_begin", "uop_end", "count", "overwrite"),
+    *("iter_out", "dst_out", "src_out", "wgt_out"),
+    *("iter_in", "dst_in", "src_in", "wgt_in"),
+)
 _UNWRITTEN_BYTE = UNWRITTEN & 0xFF
 
 
@@ -40,37 +49,29 @@ class _Gemm:
         self._dtype = _exact(config)
         self._scratch = np.empty(0, self._dtype)
 
-    def execute(self, index: int, row: np.void, b: Buffers) -> None:
-        words = b.uop[int(row["uop_begin"]) : int(row["uop_end"])]
-        outer, inner = (
-            Loop(*(int(row[name]) for name in names))
-            for names in (
-                ("iter_out", "dst_out", "src_out", "wgt_out"),
-                ("iter_in", "dst_in", "src_in", "wgt_in"),
-            )
-        )
-        overwrite = bool(row["overwrite"])
-        if int(row["count"]) > _REGROUPED:
-            for loops, kernel in self._pieces(words, outer, inner):
-                self._run(self._checked(index, kernel, loops, overwrite), b, overwrite)
+    def execute(self, index: int, fields: tuple[int, ...], b: Buffers) -> None:
+        begin, end, count, overwrite = fields[:4]
+        loops = Loop(*fields[4:8]), Loop(*fields[8:])
+        words = b.uop[begin:end]
+        if count > _REGROUPED:
+            for inner, kernel in self._pieces(words, *loops):
+                self._run(self._checked(index, kernel, inner, overwrite), b, overwrite)
             return
-        key = (words.tobytes(), outer, inner, overwrite)
+        key = (words.tobytes(), fields[3:])
         products = self._products.get(key)
         if products is None:
-            products = self._checked(index, self._decode(words), (outer, inner), overwrite)
+            products = self._checked(index, self._decode(words), loops, overwrite)
             self._remember(key, products)
         self._run(products, b, overwrite)
 
     def _decode(self, words: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         return tuple(words >> f.lsb & ((1 << f.width) - 1) for f in self._fields)
 
-    def _pieces(
-        self, words: NDArray[np.int64], outer: Loop, inner: Loop
-    ) -> list[tuple[tuple[Loop, ...], tuple[NDArray[np.int64], ...]]]:
+    def _pieces(self, words: NDArray[np.int64], outer: Loop, inner: Loop) -> list[_Piece]:
         """Split a long instruction into iterations of its outer loop, or of both."""
         kernel = self._decode(words)
         whole = inner.count * len(words) <= _REGROUPED
-        pieces = []
+        pieces: list[_Piece] = []
         for o in range(outer.count):
             for n in range(1 if whole else inner.count):
                 steps = (
@@ -86,7 +87,7 @@ class _Gemm:
         index: int,
         kernel: tuple[NDArray[np.int64], ...],
         loops: tuple[Loop, ...],
-        overwrite: bool,
+        overwrite: int,
     ) -> list[Product]:
         config = self._config
         names = (("ACC", config.acc_depth), ("INP", config.inp_depth), ("WGT", config.wgt_depth))
@@ -97,7 +98,8 @@ class _Gemm:
             highest += sum((loop.count - 1) * getattr(loop, attribute) for loop in loops)
             if highest >= depth:
                 raise _beyond(index, name, depth, highest)
-        return make_products(kernel[0], kernel[1], kernel[2], loops, overwrite)
+        products = make_products(kernel[0], kernel[1], kernel[2], loops, bool(overwrite))
+        return [piece for p in products for piece in p.pieces(self._terms, _GATHERED)]
 
     def _remember(self, key: tuple[object, ...], products: list[Product]) -> None:
         self._cached += sum(p.src.size + p.dst.size + p.wgt.size for p in products)
@@ -106,35 +108,38 @@ class _Gemm:
             self._cached = 0
         self._products[key] = products
 
-    def _run(self, products: list[Product], b: Buffers, overwrite: bool) -> None:
+    def _run(self, products: list[Product], b: Buffers, overwrite: int) -> None:
+        config = self._config
         for product in products:
             groups, rows, terms = product.src.shape
-            step = max(1, _GATHERED // (groups * min(terms, self._terms)))
-            for first in range(0, rows, step):
-                src = product.src[:, first : first + step]
-                dst = product.dst[:, first : first + step]
-                for term in range(0, terms, self._terms):
-                    some = slice(term, term + self._terms)
-                    self._multiply(src[:, :, some], product.wgt[:, some], dst, b, overwrite)
+            shape = (groups, rows * config.batch, terms * config.block_in)
+            size = shape[0] * shape[1] * shape[2]
+            if len(self._scratch) < size:
+                self._scratch = np.empty(size, self._dtype)
+            inputs = self._scratch[:size].reshape(shape)
+            gather(b.inp, product.src, inputs)
+            weights = b.wgt[product.wgt].reshape(-1, shape[2], config.block_out)
+            accumulate(b.acc, b.out, product.dst, _multiply(inputs, weights), overwrite)
 
-    def _multiply(
-        self,
-        src: NDArray[np.int64],
-        wgt: NDArray[np.int64],
-        dst: NDArray[np.int64],
-        b: Buffers,
-        overwrite: bool,
-    ) -> None:
-        config = self._config
-        groups, rows, terms = src.shape
-        shape = (groups, rows * config.batch, terms * config.block_in)
-        size = shape[0] * shape[1] * shape[2]
-        if len(self._scratch) < size:
-            self._scratch = np.empty(size, self._dtype)
-        inputs = self._scratch[:size].reshape(shape)
-        gather(b.inp, src, inputs)
-        weights = b.wgt[wgt].reshape(len(wgt), shape[2], config.block_out)
-        accumulate(b.acc, b.out, dst, np.matmul(inputs, weights), overwrite)
+
+def _multiply(inputs: NDArray[np.floating], weights: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return ``inputs @ weights`` for stacks, shapes (g or 1, m, k) and (g, k, n)."""
+    stack, m, k = inputs.shape
+    groups, _, n = weights.shape
+    block = max(1, _ONE_THREAD // (k * n))
+    product: NDArray[np.floating] = np.empty((groups, m, n), inputs.dtype)
+    if m <= block:
+        np.matmul(inputs, weights, out=product)
+        return product
+    whole = m // block * block
+    np.matmul(
+        inputs[:, :whole].reshape(stack, -1, block, k),
+        weights[:, np.newaxis],
+        out=product[:, :whole].reshape(groups, -1, block, n),
+    )
+    if whole < m:
+        np.matmul(inputs[:, whole:], weights, out=product[:, whole:])
+    return product
 
 
 def execute_all(
@@ -174,6 +179,9 @@ def _execute(
     gemm: _Gemm,
 ) -> None:
     signed = memory.view(np.int8)
+    multiplied = np.flatnonzero((columns["opcode"] == Opcode.GEMM) & (columns["reset"] == 0))
+    fields = zip(*(columns[name][multiplied].tolist() for name in _GEMM_FIELDS), strict=True)
+    gemms = dict(zip(multiplied.tolist(), fields, strict=True))
     k = 0
     while True:
         k, beyond = advance(columns, order, k, b, p, signed, fill)
@@ -182,7 +190,7 @@ def _execute(
         index = int(order[k])
         if beyond >= 0:
             raise _beyond(index, "ACC", len(b.acc), beyond)
-        gemm.execute(index, columns[index], b)
+        gemm.execute(index, gemms[index], b)
         k += 1
 
 
