@@ -117,4 +117,5 @@ def _number(value: float | None) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
+    """Return a share of a layer's MACs; a layer without any has none to show."""
+    return "-" if not value else f"{100 * value:.1f} %"
