@@ -108,7 +108,9 @@ def _check_names(graph: Graph, forced: Mapping[str, str]) -> None:
         )
     for name, device in forced.items():
         if device not in (CPU, VDLA):
-            raise ModelError(f"A placement must be 'cpu' or 'vdla', not {device!r} (node {name!r}).")
+            raise ModelError(
+                f"A placement must be 'cpu' or 'vdla', not {device!r} (node {name!r})."
+            )
 
 
 def _view_refusal(graph: Graph, node: Node, placed: Mapping[str, str]) -> str | None:

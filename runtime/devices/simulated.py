@@ -68,7 +68,7 @@ class SimulatedDevice(ABC):
         counters = self._simulate(program, base)
         self._counters = Counters(counters.cycles, counters.layers, time.process_time() - begin)
 
-    def wait(self) -> None:
+    def wait(self) -> None:  # noqa: B027 - nothing is left to do, for any simulator
         """Return at once: `launch` has waited."""
 
     def counters(self) -> Counters:

@@ -40,27 +40,29 @@ Kernel = Callable[[Layer, Sequence[Operand], TensorInfo], Array]
 
 def _weighted(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:
     """conv2d, depthwise_conv2d and dense: sums of products, bias, scale."""
-    data, weight = inputs[0].array, inputs[1].array
-    params, attrs = layer.params, layer.attrs
-    kind = np.float32
-    if params:
-        kind = exact_float(weight[0].size if layer.op != "depthwise_conv2d" else weight[..., 0].size)
-        data = data.astype(kind) - kind(params["input_zero_point"])
-        lowered = params["weight_zero_point"].astype(kind)
-        axis = -1 if layer.op == "depthwise_conv2d" else 0
-        weight = np.moveaxis(np.moveaxis(weight.astype(kind), axis, -1) - lowered, -1, axis)
-    if layer.op == "dense":
-        total = data.reshape(-1, weight.shape[1]) @ weight.T
-        total = total.reshape(-1, *output.shape[1:])
-    else:
-        data = surrounded(data, attrs["padding"], 0)
-        sums = convolve if layer.op == "conv2d" else convolve_depthwise
-        total = sums(data, weight, attrs["strides"], attrs["dilation"])
-    if not params:
+    if not layer.params:
+        total = _products(layer, inputs[0].array, inputs[1].array, output)
         bias = inputs[2].array if len(inputs) > 2 else np.float32(0)
-        return saturated(total + bias, attrs["clip"], output.dtype)
-    wide = total.astype(np.int64) + params["bias"]
-    return _rescaled(wide, layer, output)
+        return saturated(total + bias, layer.attrs["clip"], output.dtype)
+    params, weight = layer.params, inputs[1].array
+    channel = weight.ndim - 1 if layer.op == "depthwise_conv2d" else 0
+    terms = weight[0].size if channel == 0 else weight[..., 0].size
+    exact = exact_float(terms)
+    along = [1] * weight.ndim
+    along[channel] = -1
+    centred = inputs[0].array.astype(exact) - exact(params["input_zero_point"])
+    factors = weight.astype(exact) - params["weight_zero_point"].astype(exact).reshape(along)
+    total = _products(layer, centred, factors, output)
+    return _rescaled(total.astype(np.int64) + params["bias"], layer, output)
+
+
+def _products(layer: Layer, data: Array, weight: Array, output: TensorInfo) -> Array:
+    if layer.op == "dense":
+        return (data.reshape(-1, weight.shape[1]) @ weight.T).reshape(-1, *output.shape[1:])
+    attrs = layer.attrs
+    sums = convolve if layer.op == "conv2d" else convolve_depthwise
+    padded = surrounded(data, attrs["padding"], 0)
+    return sums(padded, weight, attrs["strides"], attrs["dilation"])
 
 
 def _rescaled(wide: Array, layer: Layer, output: TensorInfo) -> Array:

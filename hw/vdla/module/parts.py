@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,7 +175,7 @@ class Launch:
     layers: tuple[PlacedLayer, ...]
 
 
-Step = Union[Pack, Unpack, Relayout, Execute, Launch]
+Step = Pack | Unpack | Relayout | Execute | Launch
 
 
 @dataclass(frozen=True)
