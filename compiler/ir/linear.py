@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from vdla.compiler.te.expr import Binary, Const, Expr, Var, as_expr, map_expr, walk
 from vdla.errors import LoweringError
+
+from .printer import expr_text
 
 __all__ = ["affine", "const_bounds", "lookup", "relax", "simplify", "uses"]
 
@@ -14,8 +17,16 @@ _Terms = dict[Expr, int]
 
 def uses(expr: Expr, variables: Iterable[Var]) -> bool:
     """Tell whether an expression contains one of the variables."""
-    wanted = set(variables)
-    return any(part in wanted for part in walk(expr) if isinstance(part, Var))
+    return not _variables(expr).isdisjoint(variables)
+
+
+@lru_cache(maxsize=1 << 15)
+def _variables(expr: Expr) -> frozenset[Var]:
+    if isinstance(expr, Var):
+        return frozenset((expr,))
+    if isinstance(expr, Binary):
+        return _variables(expr.a) | _variables(expr.b)
+    return frozenset(part for part in walk(expr) if isinstance(part, Var))
 
 
 def _sum_of(expr: Expr) -> tuple[_Terms, int]:
@@ -47,7 +58,11 @@ def _from_sum(terms: _Terms, constant: int) -> Expr:
 
 def simplify(expr: Expr) -> Expr:
     """Return an equal expression in canonical form, so that equal sums compare equal."""
+    return _simplified(expr)
 
+
+@lru_cache(maxsize=1 << 15)
+def _simplified(expr: Expr) -> Expr:
     def visit(part: Expr) -> Expr | None:
         if not isinstance(part, Binary):
             return None
@@ -101,6 +116,7 @@ def _least(expr: Expr, var: Var, extent: Expr) -> Expr:
     return _extreme(expr, var, extent, upper=False)
 
 
+@lru_cache(maxsize=1 << 15)
 def _extreme(expr: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
     if not uses(expr, (var,)):
         return expr
@@ -143,7 +159,7 @@ def _atom_extreme(atom: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
             return _extreme(atom.b, var, extent, upper=True) - 1 if upper else Const(0)
     raise LoweringError(
         f"An index must be built from +, -, *, //, %, min and max for its range to be known, "
-        f"not {atom}."
+        f"not {expr_text(atom)}."
     )
 
 
@@ -153,7 +169,7 @@ def const_bounds(expr: Expr, loops: Iterable[tuple[Var, Expr]]) -> tuple[int, in
     for var, extent in reversed(list(loops)):
         low, high = _least(low, var, extent), _greatest(high, var, extent)
     if not (isinstance(low, Const) and isinstance(high, Const)):
-        raise LoweringError(f"The range of {expr} must be known when compiling; it is not.")
+        raise LoweringError(f"The range of {expr_text(expr)} must be known when compiling; loops outside it are missing.")
     return low.value, high.value
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vdla.compiler.ir.linear import lookup, simplify
+from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Read, Reduce, Var
 from vdla.compiler.te.intrin import TensorIntrin
 from vdla.compiler.te.stage import Stage
@@ -92,7 +94,7 @@ class _Unifier:
             place: tuple[Tensor, tuple[Expr, ...]] | None = None
         elif isinstance(actual, Read):
             base = self._base(pattern, actual)
-            if base is None:
+            if base is None or actual.dtype != pattern.dtype:
                 return False
             place = actual.tensor, base
         else:
@@ -127,6 +129,11 @@ class _Unifier:
         return tuple(base)
 
 
+def _shapes(axes: Sequence[IterVar], extents: Sequence[Expr]) -> str:
+    loops = (f"{axis.kind} {expr_text(e)}" for axis, e in zip(axes, extents, strict=True))
+    return ", ".join(loops)
+
+
 def match_intrinsic(
     stage: Stage, region: Region, intrin: TensorIntrin, inner: list[IterVar]
 ) -> Match:
@@ -143,15 +150,15 @@ def match_intrinsic(
     reduce_axes = body.axes if isinstance(body, Reduce) else ()
     wanted = (*declared.axes, *reduce_axes)
     have = [region.loop_extents[leaf] for leaf in inner]
+    declared_extents = [axis.extent for axis in wanted]
     if len(wanted) != len(inner) or any(
         axis.extent != extent or axis.kind != leaf.kind
         for axis, leaf, extent in zip(wanted, inner, have, strict=True)
     ):
         raise LoweringError(
-            f"Intrinsic {intrin.name} replaces loops of "
-            f"{[(a.kind, getattr(a.extent, 'value', a.extent)) for a in wanted]}, but {stage.name} "
-            f"has {[(x.kind, getattr(e, 'value', e)) for x, e in zip(inner, have, strict=True)]} "
-            f"from {inner[0].name} inwards: split or reorder them."
+            f"Intrinsic {intrin.name} replaces loops of {_shapes(wanted, declared_extents)}, but "
+            f"{stage.name} has {_shapes(inner, have)} from {inner[0].name} inwards: split or "
+            "reorder them."
         )
     pairs = {
         axis.var: leaf.var
@@ -171,8 +178,10 @@ def match_intrinsic(
         ok = unifier.unify(body, actual)
     if not ok:
         raise LoweringError(
-            f"Intrinsic {intrin.name} computes {body!r}; the loops of {stage.name} from "
-            f"{inner[0].name} inwards do not: {stage.body!r}."
+            f"Intrinsic {intrin.name} computes {expr_text(body)} of "
+            f"{', '.join(t.dtype for t in intrin.operands)}; the loops of {stage.name} from "
+            f"{inner[0].name} inwards do not: {expr_text(stage.body)} of "
+            f"{', '.join(t.dtype for t in stage.reads())}. Rewrite the stage in that form."
         )
     zero = {var: Const(0) for var in pairs.values()}
     values = {var: lookup(value, zero) for var, value in region.values.items()}

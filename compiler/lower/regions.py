@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vdla.compiler.ir.linear import const_bounds, lookup, relax, simplify, uses
 from vdla.compiler.ir.printer import expr_text
@@ -19,7 +19,7 @@ from vdla.compiler.te.expr import (
     walk,
 )
 from vdla.compiler.te.schedule import Schedule
-from vdla.compiler.te.stage import Fuse, Split, Stage
+from vdla.compiler.te.stage import Attach, Fuse, Split, Stage
 from vdla.compiler.te.tensor import IterVar, Tensor
 from vdla.errors import LoweringError
 
@@ -53,12 +53,17 @@ Regions = dict[Stage, Region]
 
 
 def inline_stages(schedule: Schedule) -> list[Stage]:
-    """Put inlined bodies into their readers and return the stages that remain.
+    """Put inlined bodies into their readers and return copies of the stages that remain.
 
     Before: ``b[i] = a[i] + 1`` (inlined), ``c[i] = b[i] * 2``. After: ``c[i] = (a[i] + 1) * 2``.
+
+    Raises
+    ------
+    LoweringError
+        An output is inlined or computed inside another stage, or a stage inside an inlined one.
     """
-    kept: list[Stage] = []
     inlined: dict[Tensor, Stage] = {}
+    made: dict[Stage, Stage] = {}
 
     def visit(expr: Expr) -> Expr | None:
         if isinstance(expr, Read) and expr.tensor in inlined:
@@ -70,12 +75,29 @@ def inline_stages(schedule: Schedule) -> list[Stage]:
         return None
 
     for stage in schedule.stages:
-        stage.body = map_expr(stage.body, visit)
+        if stage.tensor in schedule.outputs and (stage.inlined or stage.attach is not None):
+            raise LoweringError(
+                f"{stage.name} is an output and must be computed whole: use compute_root."
+            )
+        made[stage] = replace(stage, body=map_expr(stage.body, visit))
         if stage.inlined:
-            inlined[stage.tensor] = stage
-        else:
-            kept.append(stage)
+            inlined[stage.tensor] = made[stage]
+    kept = [stage for stage in made.values() if not stage.inlined]
+    for stage in kept:
+        if stage.attach is not None:
+            stage.attach = _reattached(stage, made)
     return kept
+
+
+def _reattached(stage: Stage, made: dict[Stage, Stage]) -> Attach:
+    assert stage.attach is not None
+    host = made.get(stage.attach.stage)
+    if host is None or host.inlined:
+        raise LoweringError(
+            f"{stage.name} is computed at {stage.attach.axis.name} of {stage.attach.stage.name}, "
+            "which is inlined or no longer a stage: attach it to a stage that is computed."
+        )
+    return Attach(host, stage.attach.axis)
 
 
 def infer_regions(stages: list[Stage]) -> Regions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from vdla.errors import ScheduleError
@@ -117,6 +118,15 @@ class Expr(Operators):
 
     dtype: str
 
+    def hash_once(self) -> int:
+        """Return the hash of all fields, kept: passes look up the same large expressions often."""
+        known = self.__dict__
+        if "_hash" not in known:
+            fields: tuple[str, ...] = tuple(self.__dataclass_fields__)  # type: ignore[attr-defined]
+            known["_hash"] = hash((type(self), *(known.get(name) for name in fields)))
+        value: int = known["_hash"]
+        return value
+
 
 ExprLike: TypeAlias = Operators | int
 """An expression, an axis or an integer."""
@@ -137,6 +147,8 @@ class Var(Expr):
 class Const(Expr):
     """An integer constant."""
 
+    __hash__ = Expr.hash_once
+
     value: int
     dtype: str = "int32"
 
@@ -145,11 +157,13 @@ class Const(Expr):
 class Binary(Expr):
     """``a op b``; op is one of ``+ - * // % min max >> << < <= and``."""
 
+    __hash__ = Expr.hash_once
+
     op: str
     a: Expr
     b: Expr
 
-    @property
+    @cached_property
     def dtype(self) -> str:  # type: ignore[override]
         """Dtype of the first operand, or bool for a comparison."""
         return _dtype(self.op, self.a.dtype)
@@ -159,6 +173,8 @@ class Binary(Expr):
 class Cast(Expr):
     """``value`` converted to ``dtype``."""
 
+    __hash__ = Expr.hash_once
+
     dtype: str
     value: Expr
 
@@ -166,6 +182,8 @@ class Cast(Expr):
 @dataclass(frozen=True)
 class Select(Expr):
     """``then`` where ``condition`` holds, ``other`` elsewhere; only the chosen one is read."""
+
+    __hash__ = Expr.hash_once
 
     condition: Expr
     then: Expr
@@ -181,6 +199,8 @@ class Select(Expr):
 class Read(Expr):
     """One element of a tensor."""
 
+    __hash__ = Expr.hash_once
+
     tensor: Tensor
     indices: tuple[Expr, ...]
 
@@ -194,6 +214,8 @@ class Read(Expr):
 class Call(Expr):
     """A pure function known by name, such as ``requantize``; ``attrs`` are static."""
 
+    __hash__ = Expr.hash_once
+
     name: str
     args: tuple[Expr, ...]
     dtype: str
@@ -203,6 +225,8 @@ class Call(Expr):
 @dataclass(frozen=True)
 class Reduce(Expr):
     """``source`` combined over ``axes`` by ``kind``: ``sum``, ``max`` or ``min``."""
+
+    __hash__ = Expr.hash_once
 
     kind: str
     source: Expr

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vdla.errors import ScheduleError
 
-from .expr import Expr, Read, Var, as_expr, map_expr, walk
+from .expr import Expr, Read, Reduce, Var, as_expr, map_expr, walk
 from .stage import Stage
 from .tensor import IterVar, Tensor
 
@@ -97,10 +97,11 @@ class Schedule:
             The tensor computed in the scope; schedule it instead of the original.
         """
         stage = self[tensor]
-        if stage.relations:
+        guests = [s.name for s in self.stages if s.attach and s.attach.stage is stage]
+        if stage.scheduled or guests:
             raise ScheduleError(
-                f"cache_write must come before {stage.name} is split or fused: its loops move to "
-                "the cached tensor."
+                f"cache_write must come before {stage.name} is scheduled or stages are computed "
+                "in it: its loops move to the cached tensor."
             )
         inner = Tensor(
             f"{tensor.name}.{scope}", tensor.shape, tensor.dtype, tensor.axes, stage.body
@@ -151,4 +152,13 @@ def create_schedule(outputs: Tensor | Iterable[Tensor]) -> Schedule:
 
     for root in roots:
         visit(root)
+    owners: dict[IterVar, Tensor] = {}
+    for tensor in ordered:
+        for axis in tensor.body.axes if isinstance(tensor.body, Reduce) else ():
+            if axis in owners:
+                raise ScheduleError(
+                    f"A reduce axis must belong to one tensor; {axis.name} belongs to "
+                    f"{owners[axis].name} and {tensor.name}: declare one for each."
+                )
+            owners[axis] = tensor
     return Schedule(roots, [Stage.of(tensor) for tensor in ordered])

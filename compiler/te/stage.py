@@ -96,6 +96,18 @@ class Stage:
         """Name of the tensor."""
         return self.tensor.name
 
+    @property
+    def scheduled(self) -> bool:
+        """Whether any primitive but `set_scope` has been applied."""
+        return bool(
+            self.relations
+            or self.annotations
+            or self.intrinsics
+            or self.attach is not None
+            or self.inlined
+            or self.leaves != [*self.axis, *self.reduce_axis]
+        )
+
     def reads(self) -> list[Tensor]:
         """Return the tensors that the body reads, each once, in order."""
         found: dict[Tensor, None] = {}
@@ -211,6 +223,14 @@ class Stage:
               for i.i in 4: c[...] = b[i.i] * 2
         """
         consumer._place(axis)
+        host: Stage | None = consumer
+        while host is not None:
+            if host is self:
+                raise ScheduleError(
+                    f"{self.name} must not be computed inside itself; {consumer.name} is {self.name} "
+                    "or computed in it."
+                )
+            host = host.attach.stage if host.attach else None
         self.attach, self.inlined = Attach(consumer, axis), False
 
     def compute_root(self) -> None:
