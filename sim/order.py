@@ -111,7 +111,7 @@ class _Machine:
         self.pushes = [pushes(i) for i in instructions]
         self.queued: dict[ModuleName, deque[int]] = {m: deque() for m in ModuleName}
         self.fetched = 0
-        self.unpushed: dict[ModuleName, list[TokenQueue]] = {m: [] for m in ModuleName}
+        self.running = dict.fromkeys(ModuleName, -1)
         self.tokens: dict[TokenQueue, deque[int]] = {q: deque() for q in TokenQueue}
         self.popped = dict.fromkeys(TokenQueue, 0)
         self.sequence: list[int] = []
@@ -133,35 +133,40 @@ class _Machine:
 
     def _step(self) -> bool:
         """Let the module that can, and whose instruction comes first in the program, go on."""
-        waiting = [module for module, queue in self.queued.items() if queue]
-        waiting.sort(key=lambda module: self.queued[module][0])
-        return any(self._advance(module) for module in waiting)
+        heads = [(self._head(module), module) for module in ModuleName]
+        heads.sort(key=lambda head: head[0])
+        return any(self._advance(module, index) for index, module in heads if index >= 0)
 
-    def _advance(self, module: ModuleName) -> bool:
-        index = self.queued[module][0]
-        unpushed = self.unpushed[module]
-        if not unpushed:
+    def _head(self, module: ModuleName) -> int:
+        """Return the instruction a module executes or would start next, -1 for none."""
+        if self.running[module] >= 0:
+            return self.running[module]
+        return self.queued[module][0] if self.queued[module] else -1
+
+    def _advance(self, module: ModuleName, index: int) -> bool:
+        """Start an instruction, or let one that has started push its tokens."""
+        started = self.running[module] < 0
+        if started:
             if not all(self.tokens[queue] for queue in self.pops[index]):
                 return False
             self.sources[index] = tuple(self.tokens[q].popleft() for q in self.pops[index])
             for queue in self.pops[index]:
                 self.popped[queue] += 1
             self.sequence.append(index)
-            unpushed.extend(self.pushes[index])
-        elif all(self._full(queue) for queue in unpushed):
-            return False
-        for queue in [queue for queue in unpushed if not self._full(queue)]:
-            self.tokens[queue].append(index)
-            unpushed.remove(queue)
-        if not unpushed:
             self.queued[module].popleft()
+            self.running[module] = index
+        if any(map(self._full, self.pushes[index])):
+            return started
+        for queue in self.pushes[index]:
+            self.tokens[queue].append(index)
+        self.running[module] = -1
         return True
 
     def _full(self, queue: TokenQueue) -> bool:
         return len(self.tokens[queue]) >= self.config.token_queue_depth
 
     def waits(self) -> tuple[Wait, ...]:
-        waits = [self._wait(module) for module, queue in self.queued.items() if queue]
+        waits = [self._wait(module) for module in ModuleName if self._head(module) >= 0]
         if self.fetched < len(self.instructions):
             index = self.fetched
             module = self.modules[index]
@@ -173,10 +178,10 @@ class _Machine:
         return tuple(waits)
 
     def _wait(self, module: ModuleName) -> Wait:
-        index = self.queued[module][0]
+        index = self._head(module)
         where = f"{module.value} is stuck at {self._name(index)}"
-        if self.unpushed[module]:
-            queue = self.unpushed[module][0]
+        if self.running[module] >= 0:
+            queue = next(queue for queue in self.pushes[index] if self._full(queue))
             reason = (
                 f"{where}: its push finds {queue.value} full "
                 f"({self.config.token_queue_depth} tokens)."
@@ -202,9 +207,9 @@ class _Machine:
 def order_of(instructions: list[Instruction], config: Config) -> Order:
     """Run a program's tokens.
 
-    An instruction starts when it is first in its module and every token it pops is there; it
-    gives its tokens when it is done, and waits where a queue is full. It occupies its module's
-    command queue until then. Among the modules that can go on, the one whose instruction
+    An instruction starts when the one before it in its module is done and every token it pops is
+    there; that frees its entry of the command queue. It gives all its tokens at once when it is
+    done and every queue has room. Among the modules that can go on, the one whose instruction
     comes first in the program does.
 
     Parameters
