@@ -94,16 +94,15 @@ def _vector(
 
 
 def _fill(value: int, base: int, loops: list[Loop], config: Config, layer: int) -> Iterator[Op]:
-    """Set entries to a constant: zero by a reset, others by squeezing between MIN and MAX."""
-    first = (base, base, 0)
-    if value == 0:
-        for part in iterations(first, loops, config.uop_depth):
-            yield _matmul(part, layer, reset=1)
-        return
-    value = max(_IMM_MIN, min(_IMM_MAX, value))
-    for opcode in (AluOp.MIN, AluOp.MAX):
-        for part in iterations(first, loops, config.uop_depth):
-            yield _alu(part, {"alu_opcode": opcode, "use_imm": 1, "imm": value}, layer)
+    """Set entries to a constant: zero by a reset, then what immediates of 16 bits make of it."""
+    low = (value + (1 << 15)) % (1 << 16) - (1 << 15)
+    high = ((value - low >> 16) + (1 << 15)) % (1 << 16) - (1 << 15)
+    steps = [(AluOp.ADD, high), (AluOp.SHR, -16)] if high else []
+    steps += [(AluOp.ADD, low)] if low else []
+    for part in iterations((base, base, 0), loops, config.uop_depth):
+        yield _matmul(part, layer, reset=1)
+        for opcode, imm in steps:
+            yield _alu(part, {"alu_opcode": opcode, "use_imm": 1, "imm": imm}, layer)
 
 
 def emit_move(base: list[int], nest: Nest, config: Config, layer: int) -> Iterator[Op]:

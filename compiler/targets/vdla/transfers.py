@@ -56,6 +56,11 @@ def emit_copy(
             f"A store must write int8 results from scope acc, not {memory.buffer.dtype} from "
             f"{scratch.buffer.scope}, to {memory.buffer.name}."
         )
+    if storing and copy.conditions:
+        raise LoweringError(
+            f"A store must write every element; that of {memory.buffer.name} has a condition: pad "
+            "when loading."
+        )
     kind = MemoryType.OUT if storing else _memory_type(copy)
     scalars = element_scalars(config, scratch.buffer.scope)
     scalar_bytes = _SCALAR_BYTES[memory.buffer.dtype]
@@ -86,27 +91,33 @@ def emit_copy(
         if start % scalars:
             # With padding the first element may lie before the tensor, still at a whole entry.
             raise LoweringError(f"{memory.buffer.name} must be copied by entries of {scalars}.")
-        dims = []
         origin = start // scalars
+        dims = []
+        outside = False
+        limits: list[tuple[int, int]] = [(0, size) for size in sizes]
+        for value, steps, least, greatest in guards:
+            at = value(env)
+            moving = [k for k, step in enumerate(steps) if sizes[k] > 1 and step(env)]
+            if not moving:
+                outside |= not least <= at < greatest
+                continue
+            slope = steps[moving[0]](env)
+            if len(moving) > 1 or moving[0] >= inner or slope < 0:
+                raise LoweringError(
+                    f"A padding condition of {memory.buffer.name}'s copy must grow along one of "
+                    "its loops and hold for whole entries: split the stage in two."
+                )
+            low, high = limits[moving[0]]
+            low = max(low, -(-(least - at) // slope))
+            limits[moving[0]] = low, min(high, -(-(greatest - at) // slope))
         for k in range(inner):
-            step = memory_steps[k](env)
-            low, high = 0, sizes[k]
-            for value, steps, least, greatest in guards:
-                slope = steps[k](env)
-                if slope:
-                    at = value(env)
-                    low = max(low, -(-(least - at) // slope))
-                    high = min(high, -(-(greatest - at) // slope))
-            low, high = min(low, sizes[k]), max(low, min(high, sizes[k]))
-            high = max(high, low)
-            origin += low * (step // scalars)
-            dims.append(Dim(high - low, step // scalars, low, sizes[k] - high))
-        fixed = [
-            least <= value(env) < greatest or any(s(env) for s in steps)
-            for value, steps, least, greatest in guards
-        ]
-        if not all(fixed) and dims:
-            dims[0] = Dim(0, dims[0].stride, dims[0].total, 0)
+            step = memory_steps[k](env) // scalars
+            low = min(limits[k][0], sizes[k])
+            high = max(low, min(limits[k][1], sizes[k]))
+            origin += low * step
+            dims.append(Dim(high - low, step, low, sizes[k] - high))
+        if outside:
+            dims = [Dim(0, 1, dims[0].total if dims else 1, 0), *dims[1:]]
         sram = first + scratch_base(env) // scalars
         dram = base_bytes // entry_bytes + origin
         for block in blocks(dims):
@@ -177,10 +188,13 @@ def _tile_dims(
         if sizes[j] > 1 and scratch[j] != compact:
             step = -1
         compact *= sizes[j]
-    if step != scalars or any(memory[j] % scalars for j in range(k) if sizes[j] > 1):
+    if step != scalars or any(
+        memory[j] % scalars or memory[j] < 0 for j in range(k) if sizes[j] > 1
+    ):
         raise LoweringError(
             f"A copy to or from {copy.target.buffer.name} must move whole entries of {scalars} "
-            "scalars that are contiguous on both sides, and fill the scratchpad without gaps."
+            "scalars that are contiguous on both sides, step forward through memory and fill the "
+            "scratchpad without gaps: keep the block's dimensions innermost."
         )
     return k
 
