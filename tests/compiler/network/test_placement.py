@@ -1,0 +1,136 @@
+"""Where operators go, what the user may ask for, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.networks import Draft, residual
+
+from vdla.compiler.graph import Graph, Node, Quant, Tensor
+from vdla.compiler.network import compile_graph
+from vdla.compiler.network.host import HOST_DTYPES, host_refusal
+from vdla.compiler.network.placement import place_nodes
+from vdla.config import PYNQ_Z1, TINY
+from vdla.errors import ModelError
+from vdla.runtime.hostops import KERNELS
+
+DEFAULT = {
+    "stem": "cpu",
+    "body": "vdla",
+    "sum": "vdla",
+    "down": "vdla",
+    "pool": "vdla",
+    "flat": "vdla",
+    "dense": "vdla",
+    "softmax": "cpu",
+}
+
+
+def test_by_default_all_goes_to_vdla_but_the_narrow_stem_and_softmax() -> None:
+    assert place_nodes(residual(), PYNQ_Z1, None) == DEFAULT
+
+
+def test_a_stem_that_fills_a_quarter_of_the_lanes_goes_to_vdla() -> None:
+    assert place_nodes(residual(), TINY, None)["stem"] == "vdla"  # 3 of 4 lanes
+    four = Draft("four", (1, 5, 5, 4))
+    graph = four.finish(four.conv("stem", "input", 8))
+    assert place_nodes(graph, PYNQ_Z1, None) == {"stem": "vdla"}  # 4 of 16 lanes
+
+
+def test_resnet18_keeps_its_first_convolution_on_the_cpu_and_no_other() -> None:
+    from vdla.compiler.graph import resnet18
+
+    graph = resnet18()
+    placed = place_nodes(graph, PYNQ_Z1, None)
+    assert [n for n, device in placed.items() if device == "cpu"] == ["conv1"]
+
+
+def test_the_user_decides() -> None:
+    placed = place_nodes(residual(), PYNQ_Z1, {"stem": "vdla", "sum": "cpu"})
+    assert placed == {**DEFAULT, "stem": "vdla", "sum": "cpu"}
+
+
+def test_a_view_follows_its_input() -> None:
+    placed = place_nodes(residual(), PYNQ_Z1, {"pool": "cpu"})
+    assert (placed["pool"], placed["flat"], placed["dense"]) == ("cpu", "cpu", "vdla")
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (
+            {"nosuch": "cpu", "dense": "cpu"},
+            "must name nodes of the network, not 'nosuch'; 'residual' has: stem, body, sum, down",
+        ),
+        ({"dense": "gpu"}, r"must be 'cpu' or 'vdla', not 'gpu' \(node 'dense'\)"),
+        (
+            {"softmax": "vdla"},
+            r"only where it can run; 'softmax' \(softmax\) cannot run on vdla: the accelerator has "
+            r"no softmax\. Leave it out of place\.",
+        ),
+        (
+            {"pool": "cpu", "flat": "vdla"},
+            r"'flat' \(reshape\) cannot run on vdla: it is a view of a tensor that is not on vdla",
+        ),
+    ],
+)
+def test_an_impossible_wish_is_refused(place: dict[str, str], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        compile_graph(residual(), PYNQ_Z1, place=place)
+
+
+def test_a_network_that_nothing_takes_is_refused_with_all_of_it() -> None:
+    quant = Quant(np.float32([1]), np.array([0]))
+    tensors = [
+        Tensor("x", (1, 4), np.dtype(np.int32), quant),
+        Tensor("y", (1, 4), np.dtype(np.int32), quant),
+        Tensor("z", (1, 4), np.dtype(np.int32), quant),
+    ]
+    relu = {"clip": (0, 127), "rounding": "double"}
+    nodes = [
+        Node("first", "relu", ("x",), ("y",), relu),
+        Node("second", "softmax", ("y",), ("z",), {"beta": 1.0}),
+    ]
+    with pytest.raises(ModelError) as caught:
+        compile_graph(Graph("odd", tensors, nodes, ["x"], ["z"]), PYNQ_Z1)
+    text = str(caught.value)
+    assert "of 'odd', 2 of 2 can run on neither (index, name, reasons)" in text
+    assert "0 first (relu): vdla: its activations are not int8; cpu: 'x' is int32, not one" in text
+    assert "1 second (softmax): vdla: the accelerator has no softmax; cpu: 'y' is int32" in text
+
+
+@pytest.mark.parametrize(
+    ("tensors", "node", "reason"),
+    [
+        (
+            [("x", (2, 4), "int8", 1.0), ("y", (2, 4), "int8", 1.0)],
+            Node("a", "softmax", ("x",), ("y",), {"beta": 1.0}),
+            "'x' has the shape (2, 4), which is not a batch of 1",
+        ),
+        (
+            [("x", (1, 2, 4), "int8", 1.0), ("y", (2, 4), "int8", 1.0)],
+            Node("a", "reshape", ("x",), ("y",), {"shape": (2, 4)}),
+            "'y' has the shape (2, 4), which is not a batch of 1",
+        ),
+        (
+            [("x", (1, 4), "int8", None), ("y", (1, 4), "int8", 1.0)],
+            Node("a", "softmax", ("x",), ("y",), {"beta": 1.0}),
+            "'x' is int8 without scale and zero point",
+        ),
+    ],
+)
+def test_what_the_host_does_not_take(
+    tensors: list[tuple[str, tuple[int, ...], str, float | None]], node: Node, reason: str
+) -> None:
+    made = [
+        Tensor(n, s, np.dtype(d), None if q is None else Quant(np.float32([q]), np.array([0])))
+        for n, s, d, q in tensors
+    ]
+    assert host_refusal(Graph("g", made, [node], ["x"], ["y"]), node) == reason
+
+
+def test_the_host_has_a_kernel_for_every_operator() -> None:
+    from vdla.compiler.graph import OPS
+
+    assert set(KERNELS) == set(OPS)
+    assert HOST_DTYPES == ("int8", "uint8", "float32")
