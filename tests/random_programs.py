@@ -68,7 +68,7 @@ class _Generator:
         self.config = config
         self.rng = np.random.default_rng([seed, config.hash])
         self.length = length
-        self.tokens = TokenInserter(self.rng)
+        self.tokens = TokenInserter(self.rng, config.token_queue_depth)
         self.window = {kind: self._window(kind) for kind in (UOP, WGT, INP, ACC)}
         self._memory()
         self.uops: np.ndarray = np.zeros(config.uop_depth, np.uint32)

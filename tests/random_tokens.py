@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vdla.isa import Finish, Instruction, Load, MemoryType, ModuleName, module_of
+from vdla.isa import Finish, Instruction, Load, MemoryType, ModuleName, Store, module_of
 
 __all__ = ["Access", "TokenInserter"]
 
@@ -39,8 +39,10 @@ class Entry:
 class TokenInserter:
     """Emits instructions and orders them; clocks say what is known to be done."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: np.random.Generator, depth: int) -> None:
         self.rng = rng
+        self.depth = depth
+        self.popped: dict[tuple[ModuleName, ModuleName], list[int]] = {e: [] for e in NEIGHBOURS}
         self.entries: list[Entry] = []
         self.known: dict[ModuleName, dict[ModuleName, int]] = {
             m: dict.fromkeys(ModuleName, -1) for m in ModuleName
@@ -88,10 +90,14 @@ class TokenInserter:
     def _push(self, edge: tuple[ModuleName, ModuleName], after: int) -> bool:
         """Let the consumer, about to be emitted, pop a push from `after` or later."""
         last = max(after, self.pushed[edge] + 1)
-        open_ = [i for i in self.at[edge[0]] if i >= last]
-        if not open_:
+        open_ = [i for i in self.at[edge[0]] if i >= last and self._room(edge, i)]
+        if open_:
+            index = open_[0] if self.rng.random() < 0.5 else int(self.rng.choice(open_))
+        elif after >= 0:
+            index = self._empty(edge[0])
+        else:
             return False
-        index = open_[0] if self.rng.random() < 0.5 else int(self.rng.choice(open_))
+        self.popped[edge].append(len(self.entries))
         entry = self.entries[index]
         entry.instruction = replace(entry.instruction, **{NEIGHBOURS[edge][0]: True})
         self.pushed[edge] = index
@@ -100,20 +106,29 @@ class TokenInserter:
             known[module] = max(known[module], done)
         return True
 
+    def _room(self, edge: tuple[ModuleName, ModuleName], push: int) -> bool:
+        """Whether a token from that push on leaves its queue no fuller than it may be."""
+        return sum(pop > push for pop in self.popped[edge]) < self.depth
+
+    def _empty(self, module: ModuleName, **pop: bool) -> int:
+        """Append an instruction that only moves tokens; return its index."""
+        kind = MemoryType.INP if module is M else MemoryType.UOP
+        nothing = {"sram_base": 0, "dram_base": 0, "x_size": 0, **pop}
+        instruction = Store(**nothing) if module is S else Load(memory_type=kind, **nothing)
+        index = len(self.entries)
+        clock = dict(self.known[module])
+        clock[module] = index
+        self.known[module] = clock
+        self.entries.append(Entry(instruction, [], dict(clock)))
+        self.at[module].append(index)
+        return index
+
     def _relay(self, module: ModuleName, needed: dict[ModuleName, int]) -> None:
         """Load and store are no neighbours: pass through an empty compute instruction."""
         far = S if module is M else M
         if self.known[C][far] < needed[far]:
-            index = len(self.entries)
             assert self._push((far, C), needed[far])
-            clock = dict(self.known[C])
-            clock[C] = index
-            self.known[C] = clock
-            pop = {NEIGHBOURS[far, C][1]: True}
-            empty = Load(memory_type=MemoryType.UOP, sram_base=0, dram_base=0, x_size=0, **pop)
-            self.entries.append(Entry(empty, [], dict(clock)))
-            self.at[C].append(index)
-            needed[C] = index
+            needed[C] = self._empty(C, **{NEIGHBOURS[far, C][1]: True})
         else:
             done = (i for i in self.at[C] if self.entries[i].clock[far] >= needed[far])
             needed[C] = max(needed.get(C, -1), next(done))
