@@ -122,9 +122,7 @@ class Draft:
             f"{name}.weight", shape, levels.dtype, quant, levels
         )
         bias = self._source.integers(-2000, 2000, channels).astype(np.int32)
-        self._tensors[f"{name}.bias"] = Tensor(
-            f"{name}.bias", bias.shape, bias.dtype, None, bias
-        )
+        self._tensors[f"{name}.bias"] = Tensor(f"{name}.bias", bias.shape, bias.dtype, None, bias)
 
 
 def _quant(scale: float, zero_point: int) -> Quant:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.networks import residual
 
 import vdla
+from tests.networks import residual
 from vdla.compiler.network import compile_graph
 from vdla.config import PYNQ_Z1, TINY, ULTRA96
 from vdla.errors import ModuleError
@@ -66,9 +66,7 @@ def test_compiling_again_gives_the_same_bytes(path: Path, tmp_path: Path) -> Non
     assert (tmp_path / "again.vdla").read_bytes() == path.read_bytes()
 
 
-def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(
-    module: Module, path: Path
-) -> None:
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(module: Module, path: Path) -> None:
     save(module, path)
     assert [p.name for p in path.parent.iterdir()] == ["net.vdla"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
+
 from tests.configs import EVERY
 from tests.networks import Draft, residual
-
 from vdla.compiler.graph import Graph
 from vdla.compiler.network import compile_graph
 from vdla.compiler.network.layout import Layout, blocked_shape, lay_out

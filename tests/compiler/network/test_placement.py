@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.networks import Draft, residual
 
+from tests.networks import Draft, residual
 from vdla.compiler.graph import Graph, Node, Quant, Tensor
 from vdla.compiler.network import compile_graph
 from vdla.compiler.network.host import HOST_DTYPES, host_refusal

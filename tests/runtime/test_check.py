@@ -1,0 +1,113 @@
+"""The comparison with the interpreter finds what is wrong, and where first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import vdla
+from tests.networks import Draft, images_for, residual
+from vdla.compiler.graph import Graph
+from vdla.compiler.network import pipeline
+from vdla.compiler.network.layout import Layout
+from vdla.compiler.network.memory import place_buffers
+from vdla.module import Module, Segment
+from vdla.runtime.api import Network
+from vdla.runtime.check import Difference, graph_of, spread
+from vdla.runtime.devices import open_device
+from vdla.runtime.executor import execute
+
+
+@pytest.fixture(scope="module")
+def module() -> Module:
+    return vdla.compile(residual()).module
+
+
+def test_the_network_comes_back_from_the_module(module: Module) -> None:
+    original, found = residual(), graph_of(module)
+    assert [vars(n) for n in found.nodes] == [vars(n) for n in original.nodes]
+    assert (found.inputs, found.outputs) == (original.inputs, original.outputs)
+    for name, tensor in original.tensors.items():
+        again = found.tensors[name]
+        assert (again.shape, again.dtype) == (tensor.shape, tensor.dtype)
+        if tensor.quant is not None:
+            assert again.quant is not None
+            assert again.quant.same_as(tensor.quant)
+        if tensor.data is not None:
+            np.testing.assert_array_equal(again.data, tensor.data)
+
+
+def test_spreading_moves_buffers_apart_and_changes_neither_results_nor_time(
+    module: Module,
+) -> None:
+    def overlaps(m: Module) -> int:
+        spans = [(b.offset, b.offset + b.nbytes) for b in m.buffers]
+        return sum(a[0] < b[1] and b[0] < a[1] for a, b in combinations(spans, 2))
+
+    apart = spread(module)
+    assert overlaps(module) > 0
+    assert overlaps(apart) == 0
+    images = images_for(residual(), 1)
+    runs = [Network(m).run(images) for m in (module, apart)]
+    np.testing.assert_array_equal(runs[0].outputs["softmax.out"], runs[1].outputs["softmax.out"])
+    assert runs[0].cycles == runs[1].cycles
+
+
+def with_segment_byte(module: Module, place: int) -> Module:
+    """Flip a bit of a constant in the arena."""
+    constants, *rest = module.segments
+    data = constants.data.copy()
+    data[place] ^= 0x40
+    return replace(module, segments=(Segment(constants.offset, data), *rest))
+
+
+def test_a_wrong_weight_is_found_in_its_layer(module: Module) -> None:
+    wrong = with_segment_byte(module, 0)  # the first weight of the first layer on vdla
+    run = Network(wrong).run(images_for(residual(), 3), device="functional", check=True)
+    assert run.bit_exact is False
+    assert run.first_difference is not None
+    assert run.first_difference.startswith("body at (0, ")
+    assert run.summary()["bit_exact"] is False
+
+
+def test_a_difference_counts_images_from_the_first_of_all() -> None:
+    difference = Difference("body", (0, 1, 2, 3), 4, 5)
+    assert str(difference.at_image(7)) == "body at (7, 1, 2, 3): 4, not 5"
+
+
+def test_a_wrong_memory_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Draft("plan", (1, 5, 5, 16))
+    x = net.conv("x", "input", 16)
+    b = net.conv("b", net.conv("a", x, 16), 16)
+    graph = net.finish(net.add("sum", net.conv("c", b, 16), x))
+
+    def overlapping(layout: Layout, start: int) -> tuple[list[int], int]:
+        offsets, end = place_buffers(layout, start)
+        names = [tensor for tensor, _ in layout.buffers]
+        offsets[names.index("b.out")] = offsets[names.index("x.out")]
+        return offsets, end
+
+    images = images_for(graph, 1)
+    assert vdla.compile(graph).run(images, device="functional", check=True).bit_exact
+    monkeypatch.setattr(pipeline, "place_buffers", overlapping)
+    run = vdla.compile(graph).run(images, device="functional", check=True)
+    # Each layer alone is right; what the host reads in the end is not.
+    assert run.bit_exact is False
+    assert run.first_difference is not None
+    assert run.first_difference.startswith("sum at (0, ")
+
+
+def test_the_executor_keeps_every_buffer(module: Module) -> None:
+    from vdla.compiler.reference import Interpreter
+
+    graph: Graph = residual()
+    images = images_for(graph, 2)
+    apart = spread(module)
+    device = open_device("functional", apart.config, 2)
+    outcome = execute(apart, {"input": images}, device, keep=True)
+    want = Interpreter(graph).run(images, keep_all=True)
+    for index, buffer in enumerate(apart.buffers):
+        np.testing.assert_array_equal(outcome.buffers[index], want[buffer.tensor])

@@ -1,0 +1,109 @@
+"""Trained networks against LiteRT's outputs, and ResNet-18 against the interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vdla
+from vdla.compiler.graph import Graph, import_tflite, sample_image
+from vdla.runtime.api import Network
+
+
+def before_softmax(path: Path) -> Network:
+    """Compile a classifier without its last node, whose input the stored logits are."""
+    graph = import_tflite(path)
+    last = graph.nodes[-1]
+    assert last.op == "softmax"
+    return vdla.compile(
+        Graph(graph.name, graph.tensors, graph.nodes[:-1], graph.inputs, last.inputs)
+    )
+
+
+@pytest.fixture(scope="module")
+def resnet8(shared_data: Path) -> Network:
+    return before_softmax(shared_data / "mlperf_tiny" / "resnet8_int8.tflite")
+
+
+@pytest.fixture(scope="module")
+def wake_words(shared_data: Path) -> Network:
+    return before_softmax(shared_data / "mlperf_tiny" / "vww96_int8.tflite")
+
+
+def centred(pixels: np.ndarray) -> np.ndarray:
+    return (pixels.astype(np.int16) - 128).astype(np.int8)
+
+
+def logits(run: vdla.runtime.api.Run, images: int) -> np.ndarray:
+    (output,) = run.outputs.values()
+    return output.reshape(images, -1)
+
+
+@pytest.mark.slow
+def test_resnet8_on_all_images_of_the_functional_model(resnet8: Network, shared_data: Path) -> None:
+    data = np.load(shared_data / "images" / "cifar10_test_500.npz")
+    run = resnet8.run(centred(data["images"]), device="functional")
+    found = logits(run, 500)
+    np.testing.assert_array_equal(found, data["resnet8_int8_litert_logits"])
+    assert (found.argmax(axis=1) == data["labels"]).mean() == 0.744
+
+
+def test_resnet8_on_the_cycle_model(resnet8: Network, shared_data: Path) -> None:
+    data = np.load(shared_data / "images" / "cifar10_test_500.npz")
+    run = resnet8.run(centred(data["images"][:20]), check=True)
+    np.testing.assert_array_equal(logits(run, 20), data["resnet8_int8_litert_logits"][:20])
+    assert run.bit_exact, run.first_difference
+    assert run.summary()["mac_utilization"] > 0.5
+
+
+def test_resnet8_offloads_all_convolutions_but_the_first(resnet8: Network) -> None:
+    on_cpu = [layer.name for layer in resnet8.module.layers if layer.device == "cpu"]
+    assert on_cpu == ["conv2d_0"]
+
+
+@pytest.mark.slow
+def test_visual_wake_words_on_the_functional_model(wake_words: Network, shared_data: Path) -> None:
+    data = np.load(shared_data / "images" / "imagenet_sample_100.npz")
+    run = wake_words.run(centred(data["images_96"]), device="functional")
+    np.testing.assert_array_equal(logits(run, 100), data["vww96_int8_litert_logits"])
+
+
+def test_visual_wake_words_on_the_cycle_model(wake_words: Network, shared_data: Path) -> None:
+    data = np.load(shared_data / "images" / "imagenet_sample_100.npz")
+    run = wake_words.run(centred(data["images_96"][:10]), check=True)
+    np.testing.assert_array_equal(logits(run, 10), data["vww96_int8_litert_logits"][:10])
+    assert run.bit_exact, run.first_difference
+
+
+def test_a_uint8_network_runs_on_the_cpu(shared_data: Path) -> None:
+    network = vdla.compile(shared_data / "coral" / "mobilenet_v1_0.25_128_quant.tflite")
+    data = np.load(shared_data / "images" / "imagenet_sample_100.npz")
+    run = network.run(data["images_128"][:3])
+    (output,) = run.outputs.values()
+    np.testing.assert_array_equal(output, data["mobilenet_v1_025_litert"][:3])
+    assert run.cycles == 0
+    assert network.programs == ()
+
+
+def test_a_float_network_runs_on_the_cpu(shared_data: Path) -> None:
+    network = vdla.compile(shared_data / "mlperf_tiny" / "resnet8_float.tflite")
+    data = np.load(shared_data / "images" / "cifar10_test_500.npz")
+    run = network.run(data["images"][:20].astype(np.float32), check=True)
+    (output,) = run.outputs.values()
+    np.testing.assert_allclose(output, data["resnet8_float_litert"][:20], rtol=1e-3, atol=1e-5)
+    assert run.bit_exact
+
+
+@pytest.mark.slow
+def test_resnet18_on_the_cycle_model() -> None:
+    network = vdla.compile("resnet18")
+    on_cpu = [layer.name for layer in network.module.layers if layer.device == "cpu"]
+    assert on_cpu == ["conv1"]
+    run = network.run(sample_image(), check=True)
+    assert run.bit_exact, run.first_difference
+    summary = run.summary()
+    assert summary["mac_cycles_ideal"] == 6_625_232
+    assert summary["mac_utilization"] > 0.8
+    assert sum(layer["cycles"] or 0 for layer in summary["layers"]) == run.cycles
