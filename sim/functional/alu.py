@@ -61,7 +61,11 @@ def execute_alu(state: State, alu: Alu) -> None:
 def _apply(state: State, alu: Alu, dst: NDArray[np.int64], src: NDArray[np.int64]) -> _Int32:
     acc, values = state.acc, state.acc[:, dst]
     if alu.alu_opcode is AluOp.RQ:
-        return requantize(values, acc[:, src], acc[:, src + 1], acc[:, src + 2], alu.imm)
+        for entry in np.unique(src).tolist():  # few: one for each block of channels
+            members = np.flatnonzero(src == entry)
+            bias, multiplier, packed = (acc[:, [entry + k]] for k in range(3))
+            values[:, members] = requantize(values[:, members], bias, multiplier, packed, alu.imm)
+        return values
     operand = np.array(alu.imm, dtype=np.int32) if alu.use_imm else acc[:, src]
     return _OPERATIONS[alu.alu_opcode](values, operand)
 

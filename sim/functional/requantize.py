@@ -20,7 +20,7 @@ def requantize(
     packed: NDArray[np.int32],
     clip: int,
 ) -> NDArray[np.int32]:
-    """Return requantized values; every array has the same shape.
+    """Return requantized values; the parameters broadcast against them.
 
     The bias is added in 32 bits that wrap. From there on the result is exact up to the clip;
     where nothing is clipped, its low 32 bits are kept.
@@ -36,11 +36,11 @@ def requantize(
     field = {bits.name: _field(packed, bits.lsb, bits.width, bits.signed) for bits in RQ_PACK}
     biased = (values + bias).astype(np.int64)
     wide = multiplier.astype(np.int64)
-    scaled = np.where(
-        field["single"] == 1,
-        scale_single(biased, wide, field["shift"]),
-        scale_double(biased, wide, field["shift"]),
-    )
+    single = field["single"] == 1
+    # One mode is the rule; computing both doubles the time.
+    scaled = scale_single(biased, wide, field["shift"]) if single.any() else biased
+    if not single.all():
+        scaled = np.where(single, scaled, scale_double(biased, wide, field["shift"]))
     result = scaled + field["zero_point"]
     low, high = clip_range(clip)
     return (np.clip(result, low, high) if low <= high else result).astype(np.int32)
