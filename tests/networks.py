@@ -130,7 +130,7 @@ def _quant(scale: float, zero_point: int) -> Quant:
 
 
 def residual(seed: int = 0) -> Graph:
-    """Two convolutions around an addition, average, classifier, softmax: 9x7 pixels, 20 channels."""
+    """Convolutions around an addition, average, classifier, softmax; 9x7 pixels, 20 channels."""
     net = Draft("residual", (1, 9, 7, 3), seed)
     x = net.conv("stem", "input", 20)
     y = net.conv("body", x, 20)
