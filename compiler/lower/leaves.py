@@ -56,8 +56,7 @@ def copy_of(stage: Stage, storage: Storage, inner: list[IterVar]) -> Copy:
     if isinstance(body, Select):
         if not isinstance(body.other, Const):
             raise LoweringError(
-                f"The padding of copy {stage.name} must be a constant, not "
-                f"{expr_text(body.other)}."
+                f"The padding of copy {stage.name} must be a constant, not {expr_text(body.other)}."
             )
         pad, conditions = body.other.value, _conditions(body.condition, region, stage.name)
         body, inside = _without_cast(body.then)

@@ -220,9 +220,18 @@ def _with_loops(
             local[relation.parent] = start + local[relation.inner]
         else:
             inner = loop_extents[relation.inner]
+            loops = [*outside, *((axis.var, extent) for axis, extent in loop_extents.items())]
+            if const_bounds(inner, loops)[0] < 1:  # nothing runs then, but nothing divides by 0
+                inner = simplify(maximum(inner, 1))
             local[relation.outer] = local[relation.fused] // inner
             local[relation.inner] = local[relation.fused] % inner
-    # A split's extents speak of its own outer variable; fused loops have none, so put values in.
+    # Extents speak of loops that were split or fused since: put in what those are made of.
+    inner_axes = [axis for axis in local if axis not in stage.leaves]
+    for _ in stage.relations:
+        names = {axis.var: local[axis] for axis in inner_axes}
+        if not any(uses(value, names) for value in local.values()):
+            break
+        local = {axis: lookup(value, names) for axis, value in local.items()}
     names = {axis.var: value for axis, value in local.items()}
     loop_extents = {axis: lookup(extent, names) for axis, extent in loop_extents.items()}
     for k, leaf in enumerate(stage.leaves):

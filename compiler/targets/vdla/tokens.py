@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -16,35 +16,30 @@ from .ops import Op, Range
 
 __all__ = ["link_tokens"]
 
-_LOAD, _COMPUTE, _STORE = ModuleName.LOAD, ModuleName.COMPUTE, ModuleName.STORE
-_MODULES = (_LOAD, _COMPUTE, _STORE)
+_LOAD, _COMPUTE, _STORE = range(3)
+_INDEX = {ModuleName.LOAD: _LOAD, ModuleName.COMPUTE: _COMPUTE, ModuleName.STORE: _STORE}
 _DRAM_GRAIN = 4
+"""Bytes that are told apart: no transfer moves part of such a word."""
 
-Clock = dict[ModuleName, int]
+Clock = list[int]
 """Per module: the last instruction known to have finished, -1 for none."""
+_Table = list[NDArray[np.int32] | None]
 
 
-@dataclass
 class _History:
-    """Last reader and writer of every entry of one memory, a module each."""
+    """Per module, the last reader and the last writer of every entry of one memory."""
 
-    size: int
-    readers: dict[ModuleName, NDArray[np.int32]] = field(default_factory=dict)
-    writers: dict[ModuleName, NDArray[np.int32]] = field(default_factory=dict)
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.readers: _Table = [None, None, None]
+        self.writers: _Table = [None, None, None]
 
-    def last(self, table: dict[ModuleName, NDArray[np.int32]], module: ModuleName, r: Range) -> int:
-        """Return the last instruction of a module in ``table`` that touched a range, or -1."""
-        if module not in table:
-            return -1
-        return int(_view(table[module], r).max(initial=-1))
-
-    def record(
-        self, table: dict[ModuleName, NDArray[np.int32]], module: ModuleName, r: Range, index: int
-    ) -> None:
+    def record(self, table: _Table, module: int, r: Range, index: int) -> None:
         """Note that an instruction touched a range."""
-        if module not in table:
-            table[module] = np.full(self.size, -1, np.int32)
-        _view(table[module], r)[...] = index
+        array = table[module]
+        if array is None:
+            array = table[module] = np.full(self._size, -1, np.int32)
+        _view(array, r)[...] = index
 
 
 def _view(array: NDArray[np.int32], r: Range) -> NDArray[np.int32]:
@@ -54,85 +49,103 @@ def _view(array: NDArray[np.int32], r: Range) -> NDArray[np.int32]:
     return as_strided(array[r.start :], (r.rows, r.size), (r.stride * step, step))
 
 
-@dataclass
 class _Linker:
-    sizes: dict[str, int]
-    out: list[Op] = field(default_factory=list)
-    histories: dict[str, _History] = field(default_factory=dict)
-    clocks: list[Clock] = field(default_factory=list)
-    """Per instruction: what is known to have finished once it has itself."""
-    now: dict[ModuleName, Clock] = field(default_factory=dict)
+    """The stream so far and what each of its instructions waits for.
+
+    ``clocks`` holds, for each instruction, what is known to have finished once it has itself;
+    ``now`` the same of each module's last one.
+    """
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        self.out: list[Op] = []
+        self._clocks: list[Clock] = []
+        self._now: list[Clock] = [[-1, -1, -1] for _ in range(3)]
+        self._histories = {space: _History(size) for space, size in sizes.items()}
+        # Compute's instructions, and what each knows of load and of store: both grow.
+        self._computes: list[int] = []
+        self._known: list[list[int]] = [[], [], []]
 
     def add(self, op: Op) -> None:
         """Append an instruction, joined by tokens to those it depends on."""
-        needs = self._needs(op)
-        if op.module is not _COMPUTE:
+        module = _INDEX[op.module]
+        reads = [(self._histories[r.space], _grained(r)) for r in op.reads]
+        writes = [(self._histories[r.space], _grained(r)) for r in op.writes]
+        needs = self._needs(module, reads, writes)
+        if module != _COMPUTE:
             # load and store share no queue: compute hands the token on.
-            far = _STORE if op.module is _LOAD else _LOAD
-            if needs[far] > self.now[op.module][far]:
+            far = _STORE if module == _LOAD else _LOAD
+            if needs[far] > self._now[module][far]:
                 needs[_COMPUTE] = max(needs[_COMPUTE], self._relay(far, needs[far], op.layer))
-        self._append(op, needs)
+            needs[far] = -1
+        index = self._append(op, module, needs)
+        for history, r in reads:
+            history.record(history.readers, module, r, index)
+        for history, r in writes:
+            history.record(history.writers, module, r, index)
 
-    def _needs(self, op: Op) -> Clock:
-        needs: Clock = dict.fromkeys(_MODULES, -1)
-        for module in _MODULES:
-            if module is op.module:
-                continue
-            for r in op.reads:
-                history = self._history(r.space)
-                found = history.last(history.writers, module, _grained(r))
-                needs[module] = max(needs[module], found)
-            for r in op.writes:
-                history = self._history(r.space)
-                for table in (history.writers, history.readers):
-                    needs[module] = max(needs[module], history.last(table, module, _grained(r)))
+    def finish(self, op: Op) -> None:
+        """Append the last instruction, which waits for every module."""
+        last = [-1, -1, -1]
+        for index, before in enumerate(self.out):
+            last[_INDEX[before.module]] = index
+        last[_COMPUTE] = -1
+        self._append(op, _COMPUTE, last)
+
+    def _needs(
+        self,
+        own: int,
+        reads: list[tuple[_History, Range]],
+        writes: list[tuple[_History, Range]],
+    ) -> Clock:
+        needs = [-1, -1, -1]
+        touched = [(h.writers, r) for h, r in reads]
+        for history, r in writes:
+            touched += [(history.writers, r), (history.readers, r)]
+        for table, r in touched:
+            for module in range(3):
+                array = table[module]
+                if array is not None and module != own:
+                    found = int(_view(array, r).max(initial=-1))
+                    needs[module] = max(needs[module], found)
         return needs
 
-    def _relay(self, far: ModuleName, index: int, layer: int) -> int:
+    def _relay(self, far: int, index: int, layer: int) -> int:
         """Return a compute instruction after which ``index`` of ``far`` is known to be done."""
-        known = self.now[_COMPUTE][far]
-        if known >= index:
-            return next(
-                k
-                for k, (op, clock) in enumerate(zip(self.out, self.clocks, strict=True))
-                if op.module is _COMPUTE and clock[far] >= index
-            )
-        carrier = Op(_COMPUTE, Gemm, _NOTHING.copy(), layer)
-        self._append(carrier, {**dict.fromkeys(_MODULES, -1), far: index})
-        return len(self.out) - 1
+        at = bisect_left(self._known[far], index)
+        if at < len(self._computes):
+            return self._computes[at]
+        carrier = Op(ModuleName.COMPUTE, Gemm, _NOTHING.copy(), layer)
+        needs = [-1, -1, -1]
+        needs[far] = index
+        return self._append(carrier, _COMPUTE, needs)
 
-    def _append(self, op: Op, needs: Clock) -> None:
-        index, clock = len(self.out), self.now[op.module]
-        for module, wanted in needs.items():
-            if module is op.module or wanted <= clock[module]:
+    def _append(self, op: Op, module: int, needs: Clock) -> int:
+        index, clock = len(self.out), self._now[module]
+        for other, wanted in enumerate(needs):
+            if other == module or wanted <= clock[other]:
                 continue
-            pop, push = _FLAGS[module, op.module]
+            pop, push = _FLAGS[other, module]
             self.out[wanted].flags[push] = True
             op.flags[pop] = True
-            for other, known in self.clocks[wanted].items():
-                clock[other] = max(clock[other], known)
-        clock[op.module] = index
+            for k, known in enumerate(self._clocks[wanted]):
+                if known > clock[k]:
+                    clock[k] = known
+        clock[module] = index
         self.out.append(op)
-        self.clocks.append(dict(clock))
-        for r in op.reads:
-            history = self._history(r.space)
-            history.record(history.readers, op.module, _grained(r), index)
-        for r in op.writes:
-            history = self._history(r.space)
-            history.record(history.writers, op.module, _grained(r), index)
-
-    def _history(self, space: str) -> _History:
-        if space not in self.histories:
-            self.histories[space] = _History(self.sizes[space])
-        return self.histories[space]
+        self._clocks.append(clock.copy())
+        if module == _COMPUTE:
+            self._computes.append(index)
+            for far in (_LOAD, _STORE):
+                self._known[far].append(clock[far])
+        return index
 
 
 def _grained(r: Range) -> Range:
     if r.space != "dram":
         return r
-    return Range(
-        r.space, r.start // _DRAM_GRAIN, r.size // _DRAM_GRAIN, r.rows, r.stride // _DRAM_GRAIN
-    )
+    start = r.start // _DRAM_GRAIN
+    size = -(-(r.start + r.size) // _DRAM_GRAIN) - start
+    return Range(r.space, start, size, r.rows, r.stride // _DRAM_GRAIN)
 
 
 _FLAGS = {
@@ -173,11 +186,7 @@ def link_tokens(ops: Iterable[Op], config: Config, arena_bytes: int, finish: Op)
         "dram": -(-arena_bytes // _DRAM_GRAIN),
     }
     linker = _Linker(sizes)
-    linker.now = {module: dict.fromkeys(_MODULES, -1) for module in _MODULES}
     for op in ops:
         linker.add(op)
-    last = dict.fromkeys(_MODULES, -1)
-    for index, op in enumerate(linker.out):
-        last[op.module] = index
-    linker._append(finish, {**last, _COMPUTE: -1})
+    linker.finish(finish)
     return linker.out
