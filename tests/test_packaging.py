@@ -28,15 +28,15 @@ PACKAGE_DIRS: dict[str, str] = SETUPTOOLS["package-dir"]
 
 # Distributions whose name is not the name that is imported.
 IMPORTED_AS = {"pillow": "PIL"}
-# Distributions that are run, not imported: the file that names each in its own words.
+# Distributions that are run, not imported: where, and by which words.
 RUN_BY = {
-    "build": "tests/test_packaging.py",
-    "codespell": "pyproject.toml",
-    "mypy": "pyproject.toml",
-    "pre-commit": ".github/CONTRIBUTING.md",
-    "pytest-xdist": "README.md",
-    "ruff": "pyproject.toml",
-    "tox": ".ci/run",
+    "build": ("tests/test_packaging.py", '"-m", "build"'),
+    "codespell": ("pyproject.toml", '["codespell"]'),
+    "mypy": ("pyproject.toml", '["mypy"]'),
+    "pre-commit": (".github/CONTRIBUTING.md", "`pre-commit install`"),
+    "pytest-xdist": ("README.md", "pytest -n auto"),
+    "ruff": ("pyproject.toml", '["ruff", "check"]'),
+    "tox": (".ci/run", "tox"),
 }
 
 
@@ -90,7 +90,8 @@ def test_every_dependency_is_used() -> None:
     used_by_tests = imported_modules(list((ROOT / "tests").rglob("*.py")))
     for name in requirement_names(extras["lint"] + extras["dev"]):
         if name in RUN_BY:
-            assert name.removeprefix("pytest-") in (ROOT / RUN_BY[name]).read_text(encoding="utf-8")
+            file, words = RUN_BY[name]
+            assert words in (ROOT / file).read_text(encoding="utf-8")
         else:
             assert name in used_by_tests, f"{name} is required and used nowhere"
 
