@@ -84,11 +84,12 @@ def exact_bounds(
         nonlocal steps
         if depth == len(slots):
             steps += 1
-            at = value(env)
-            seen[:] = [min(seen[0], at), max(seen[1], at)] if seen else [at, at]
+            found = value(env)
+            seen[:] = [min(seen[0], found), max(seen[1], found)] if seen else [found, found]
             return steps <= limit
         slot, extent = slots[depth]
-        for env[slot] in range(extent(env)):  # noqa: B007
+        for at in range(extent(env)):
+            env[slot] = at
             if not run(depth + 1):
                 return False
         return True

@@ -18,7 +18,6 @@ from vdla.compiler.te.expr import (
     Reduce,
     Select,
     Var,
-    walk,
 )
 from vdla.compiler.te.tensor import Tensor
 from vdla.errors import LoweringError
@@ -168,8 +167,8 @@ class _Machine:
             return lambda env: self._read(buffer, offset(env))
 
         value, combine = stmt.value, None
-        if isinstance(value, Reduce):
-            value, combine = value.source, _COMBINE[value.kind]
+        if isinstance(stmt.value, Reduce):
+            value, combine = stmt.value.source, _COMBINE[stmt.value.kind]
         compute = _Compiler(self._evaluator, None, load).value(value)
         buffer, offset, env = stmt.target.buffer, self._offset(stmt.target), self._env
 

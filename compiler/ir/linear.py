@@ -126,14 +126,14 @@ def _extreme(expr: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
     ]
     if bounded and len(terms) > 1:
         # rest + f * min(x, y) = min(rest + f * x, rest + f * y): keeps the last tile's bound tight.
-        atom, factor = bounded[0], terms[bounded[0]]
-        rest = _from_sum({a: f for a, f in terms.items() if a is not atom}, constant)
+        split, factor = bounded[0], terms[bounded[0]]
+        rest = _from_sum({a: f for a, f in terms.items() if a is not split}, constant)
         sides = [
             _extreme(simplify(rest + side * factor), var, extent, upper=upper)
-            for side in (atom.a, atom.b)
+            for side in (split.a, split.b)
         ]
-        flipped = {"min": "max", "max": "min"}[atom.op]
-        return simplify(_rebuild(atom.op if factor > 0 else flipped, *sides))
+        flipped = {"min": "max", "max": "min"}[split.op]
+        return simplify(_rebuild(split.op if factor > 0 else flipped, *sides))
     total: Expr = Const(constant)
     for atom, factor in terms.items():
         total = total + _atom_extreme(atom, var, extent, upper=upper == (factor > 0)) * factor
@@ -169,7 +169,10 @@ def const_bounds(expr: Expr, loops: Iterable[tuple[Var, Expr]]) -> tuple[int, in
     for var, extent in reversed(list(loops)):
         low, high = _least(low, var, extent), _greatest(high, var, extent)
     if not (isinstance(low, Const) and isinstance(high, Const)):
-        raise LoweringError(f"The range of {expr_text(expr)} must be known when compiling; loops outside it are missing.")
+        raise LoweringError(
+            f"The range of {expr_text(expr)} must be known when compiling; its bounds "
+            f"{expr_text(low)} and {expr_text(high)} use variables of no enclosing loop."
+        )
     return low.value, high.value
 
 

@@ -56,4 +56,4 @@ def dump(stage: str, text: Callable[[], str]) -> None:
     """
     wanted = os.environ.get("VDLA_DUMP", "")
     if wanted in ("all", stage):
-        print(f"# after {stage}\n{text()}", file=sys.stderr)
+        sys.stderr.write(f"# after {stage}\n{text()}\n")

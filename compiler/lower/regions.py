@@ -138,26 +138,21 @@ def _region(stage: Stage, readers: list[Stage], regions: Regions) -> Region:
         raise LoweringError(f"{stage.name} has no reader to be computed in; use compute_root.")
     outside = _outside(stage, regions)
     fixed = {var for var, _ in outside}
-    lows: list[Expr] | None = None
-    highs: list[Expr] = []
-    for reader in readers:
-        for low, high in _needs(stage, reader, regions, fixed):
-            if lows is None:
-                lows, highs = low, high
-            else:
-                lows = [_join(a, b, "min") for a, b in zip(lows, low, strict=True)]
-                highs = [_join(a, b, "max") for a, b in zip(highs, high, strict=True)]
-    assert lows is not None
-    mins, extents = [], []
-    for low, high, size in zip(lows, highs, stage.tensor.shape, strict=True):
+    boxes = [box for reader in readers for box in _needs(stage, reader, regions, fixed)]
+    lows, highs = boxes[0]
+    for low, high in boxes[1:]:
+        lows = [_join(a, b, "min") for a, b in zip(lows, low, strict=True)]
+        highs = [_join(a, b, "max") for a, b in zip(highs, high, strict=True)]
+    mins, sizes = [], []
+    for least, greatest, size in zip(lows, highs, stage.tensor.shape, strict=True):
         # A reader that pads by a select reaches past either end.
-        if const_bounds(low, outside)[0] < 0:
-            low = simplify(maximum(low, 0))
-        if const_bounds(high, outside)[1] > size - 1:
-            high = simplify(minimum(high, size - 1))
-        mins.append(low)
-        extents.append(simplify(high - low + 1))
-    return _with_loops(stage, tuple(mins), tuple(extents), outside)
+        if const_bounds(least, outside)[0] < 0:
+            least = simplify(maximum(least, 0))
+        if const_bounds(greatest, outside)[1] > size - 1:
+            greatest = simplify(minimum(greatest, size - 1))
+        mins.append(least)
+        sizes.append(simplify(greatest - least + 1))
+    return _with_loops(stage, tuple(mins), tuple(sizes), outside)
 
 
 def _join(a: Expr, b: Expr, op: str) -> Expr:

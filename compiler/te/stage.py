@@ -227,8 +227,8 @@ class Stage:
         while host is not None:
             if host is self:
                 raise ScheduleError(
-                    f"{self.name} must not be computed inside itself; {consumer.name} is {self.name} "
-                    "or computed in it."
+                    f"{self.name} must not be computed inside itself; {consumer.name} is "
+                    f"{self.name} or computed in it."
                 )
             host = host.attach.stage if host.attach else None
         self.attach, self.inlined = Attach(consumer, axis), False

@@ -66,9 +66,6 @@ class Tensor:
             )
         return Read(self, tuple(as_expr(index) for index in given))
 
-    def __call__(self, *indices: ExprLike) -> Read:
-        return self[indices]
-
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.dtype}{list(self.shape)})"
 

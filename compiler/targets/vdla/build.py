@@ -14,6 +14,7 @@ from vdla.compiler.te import Schedule, Tensor
 from vdla.config import Config
 from vdla.errors import InputError, LoweringError
 from vdla.isa import Finish, ModuleName
+from vdla.isa.asm import disassemble
 from vdla.program import Program
 
 from .emit import Emitter, Target
@@ -109,14 +110,8 @@ def assemble(
         labels,
         [op.layer if labels else -1 for op in linked],
     )
-    dump("program", lambda: _listing(program))
+    dump("program", lambda: disassemble(program))
     return Assembly(program, store.image())
-
-
-def _listing(program: Program) -> str:
-    from vdla.isa.listing import listing
-
-    return str(listing(program))
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,9 @@ def iterations(
     data = merge([loop for loop in loops if not loop.reduce])
     reduce = [loop for loop in loops if loop.reduce and loop.extent > 1]
     candidates = data if skip_first else [*data, *merge(reduce)]
-    movable = sorted((loop for loop in candidates if loop.movable), key=lambda l: -l.extent)[:2]
+    movable = sorted((loop for loop in candidates if loop.movable), key=lambda loop: -loop.extent)[
+        :2
+    ]
     outer_inner = [loop for loop in candidates if loop in movable][:2]
     rest = [loop for loop in candidates if not any(loop is chosen for chosen in outer_inner)]
     outer, inner = ([_ONCE, _ONCE] + outer_inner)[-2:]

@@ -76,7 +76,7 @@ class _Chooser:
             elif choice < 0.65 and len(stage.leaves) > 1:
                 at = int(self.rng.integers(len(stage.leaves) - 1))
                 outer, inner = stage.leaves[at : at + 2]
-                if outer.kind == inner.kind and not outer in _dependences(stage)[inner]:
+                if outer.kind == inner.kind and outer not in _dependences(stage)[inner]:
                     stage.fuse(outer, inner)
             elif len(stage.leaves) > 1:
                 some = [leaf for leaf in stage.leaves if self.chance(0.6)]
@@ -91,7 +91,7 @@ class _Chooser:
                     stage.leaves[:] = before
             if self.chance(0.2) and 1 < len(stage.leaves) < 6:
                 y, x = stage.leaves[:2]
-                if not y in _dependences(stage)[x]:
+                if y not in _dependences(stage)[x]:
                     stage.tile(y, x, int(self.rng.integers(1, 4)), int(self.rng.integers(1, 4)))
         data = [leaf for leaf in stage.leaves if leaf.kind == "data"]
         if data and self.chance(0.3):
