@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .jit import compiled
+from .table import Kind
 
 __all__ = ["Cause", "attribute"]
 
@@ -38,63 +37,59 @@ class Cause(IntEnum):
     IDLE = 7
 
 
-_BUSY, _MEMORY, _POP_PREV, _POP_NEXT, _PUSH, _PIPELINE, _COMMAND, _IDLE = range(8)
 _STORE_MODULE = 2
-_ISSUE_KIND, _FINISH_KIND = 1, 3
 
 
-@compiled
-def _add(out: Any, ends: Any, at: Any, cause: int, until: int) -> None:
-    """Give cycles from ``at[0]`` up to `until` to a cause, split at the ends of windows."""
-    while at[0] < until:
-        while at[1] < len(ends) - 1 and at[0] >= ends[at[1]]:
-            at[1] += 1
-        stop = min(until, ends[at[1]])
-        if stop <= at[0]:
-            return
-        out[at[1], cause] += stop - at[0]
-        at[0] = stop
+def _steps(
+    log: NDArray[np.void], issued: NDArray[np.bool_], latent: Cause, queue_cycles: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return causes and the cycles up to which they apply, each shape (n + 1, steps).
+
+    Up to a cycle that an earlier step has passed, a step gets nothing. The last row holds what
+    follows the last instruction.
+    """
+    before = np.zeros(len(log) + 1, log.dtype)
+    before["finish"] = before["ready"] = -1
+    before[1:] = log
+    ready, finish = before["ready"], before["finish"]
+    after = np.zeros(len(log) + 1, log.dtype)
+    after[:-1] = log
+    visible = after["dispatch"] + queue_cycles
+    visible[-1] = finish[-1] + 1
+    start = after["start"]
+    inside = np.append(np.where(issued, int(Cause.PIPELINE), int(Cause.MEMORY)), 0)
+    retired = np.minimum(visible, finish + 1)
+    steps = (
+        (latent, np.minimum(retired, ready)),
+        (Cause.PUSH, np.minimum(retired, finish)),
+        (latent, retired),
+        (Cause.COMMAND, visible),
+        (Cause.POP_PREV, after["has_prev"]),
+        (Cause.POP_NEXT, after["has_next"]),
+        (Cause.PIPELINE, np.minimum(start, ready)),
+        (Cause.PUSH, np.minimum(start, finish)),
+        (Cause.PIPELINE, start),
+        (Cause.MEMORY, after["first_write"]),
+        (Cause.BUSY, after["first_write"] + after["busy"]),
+        (inside, after["end_write"]),
+    )
+    causes = np.stack([np.broadcast_to(cause, len(after)) for cause, _ in steps], axis=1)
+    return causes.astype(np.int64), np.stack([until for _, until in steps], axis=1)
 
 
-@compiled
-def _split(
-    out: Any, ends: Any, at: Any, cause: int, until: int, stall_begin: int, stall_end: int
-) -> None:
-    """Like `_add`, but the cycles between `stall_begin` and `stall_end` are a push that waits."""
-    _add(out, ends, at, cause, min(until, stall_begin))
-    _add(out, ends, at, _PUSH, min(until, stall_end))
-    _add(out, ends, at, cause, until)
-
-
-@compiled
-def _module(
-    out: Any,
-    ends: Any,
-    at: Any,
-    m: int,
-    order: Any,
-    kind: Any,
-    log: Any,
-    queue_cycles: int,
-    fetched: int,
-) -> None:
-    latent = _MEMORY if m == _STORE_MODULE else _PIPELINE
-    ready = finish = -1  # of the instruction before
-    for i in order:
-        visible = log.dispatch[i] + queue_cycles
-        _split(out, ends, at, latent, min(visible, finish + 1), ready, finish)
-        _add(out, ends, at, _COMMAND, visible)
-        _add(out, ends, at, _POP_PREV, log.has_prev[i])
-        _add(out, ends, at, _POP_NEXT, log.has_next[i])
-        _split(out, ends, at, _PIPELINE, log.start[i], ready, finish)
-        _add(out, ends, at, _MEMORY, log.first_write[i])
-        _add(out, ends, at, _BUSY, log.first_write[i] + log.busy[i])
-        inside = _PIPELINE if kind[i] == _ISSUE_KIND or kind[i] == _FINISH_KIND else _MEMORY
-        _add(out, ends, at, inside, log.end_write[i])
-        ready, finish = log.ready[i], log.finish[i]
-    _split(out, ends, at, latent, finish + 1, ready, finish)
-    _add(out, ends, at, _COMMAND, fetched + 1)
-    _add(out, ends, at, _IDLE, ends[-1])
+def _count(
+    causes: NDArray[np.int64], until: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Count cycles by window and cause; step k reaches from where the ones before it end."""
+    until = np.clip(np.maximum.accumulate(until), 0, ends[-1])
+    cuts = np.union1d(until, ends)
+    begins = np.concatenate(([0], cuts[:-1]))
+    step = np.searchsorted(until, begins, "right")
+    window = np.searchsorted(ends, begins, "right")
+    out = np.zeros((len(ends), len(Cause)), np.int64)
+    inside = begins < ends[-1]
+    np.add.at(out, (window[inside], causes[step[inside]]), (cuts - begins)[inside])
+    return out
 
 
 def attribute(
@@ -119,11 +114,15 @@ def attribute(
     ndarray of int64, shape (3, windows, len(Cause))
         Sums over causes equal the length of each window.
     """
-    module = np.ascontiguousarray(columns["module"])
-    kind = np.ascontiguousarray(columns["kind"])
-    fetched = int(log["dispatch"][-1])
-    out = np.zeros((3, len(ends), len(Cause)), np.int64)
+    fetched = log["dispatch"][-1] + 1
+    counted = []
     for m in range(3):
-        at = np.zeros(2, np.int64)  # next cycle to attribute, and its window
-        _module(out[m], ends, at, m, np.flatnonzero(module == m), kind, log, queue_cycles, fetched)
-    return out
+        mine = columns["module"] == m
+        latent = Cause.MEMORY if m == _STORE_MODULE else Cause.PIPELINE
+        issued = np.isin(columns["kind"], (Kind.ISSUE, Kind.FINISH))
+        causes, until = _steps(log[mine], issued[mine], latent, queue_cycles)
+        tail = ((Cause.COMMAND, fetched), (Cause.IDLE, ends[-1]))
+        causes = np.append(causes.ravel(), [int(cause) for cause, _ in tail])
+        until = np.append(until.ravel(), [cycle for _, cycle in tail])
+        counted.append(_count(causes, until, ends))
+    return np.stack(counted)
