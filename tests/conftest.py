@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,25 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Marks of tests that need what no CI machine can install.
 MAY_SKIP_IN_CI = {"board", "gpu"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--update-golden``, which rewrites the texts that golden tests compare with."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden texts")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the file of a name in the folder ``golden`` beside the test."""
+
+    def compare(text: str, name: str) -> None:
+        path = request.path.parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
 
 
 @pytest.fixture(scope="session")
