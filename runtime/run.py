@@ -27,10 +27,15 @@ class Run:
 
     Attributes
     ----------
+    module : Module
+        What ran.
     outputs : dict of str to array
         (n, ...) by tensor.
     counters : sequence of Counters
         One a program, for one pass of the network: `Config.batch` images at most.
+    sim_seconds : float
+        Processor time that the simulator took for all passes, values included; neither imports nor
+        just-in-time compilation, nor the operators on the cpu.
     passes : int
         How many passes the images took.
     images_a_pass : int
@@ -58,7 +63,12 @@ class Run:
 
     @property
     def layers(self) -> pd.DataFrame:
-        """A row a layer: name, op, device, macs, cycles, mac_utilization, dram_bytes, waits."""
+        """A row a layer.
+
+        Columns ``name``, ``op``, ``device``, ``macs`` (one image), ``cycles``,
+        ``mac_utilization``, ``dram_bytes``, and one ``wait_...`` for each cause for which the
+        compute module waited, in cycles. What has no time is missing.
+        """
         import pandas as pd
 
         rows = []
@@ -68,7 +78,13 @@ class Run:
         return pd.DataFrame(rows)
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of the run as plain numbers, strings, lists and dicts."""
+        """Return the figures of the run as plain numbers, strings, lists and dicts.
+
+        ``mac_cycles_ideal`` is what the multiply-accumulates of the layers on VDLA would take if
+        every cell of the core worked in every cycle; ``waiting`` of a layer counts the cycles of
+        its compute module by cause. Where a device has no time, and for layers on the cpu, figures
+        of time are None.
+        """
         cycles, ideal = self.cycles, self._ideal_cycles()
         simulated = None if cycles is None else cycles * self.passes
         summary = {

@@ -68,7 +68,7 @@ class Draft:
         return f"{name}.out"
 
     def dense(self, name: str, x: str, units: int) -> str:
-        n, depth = self._tensors[x].shape
+        n, depth = 1, self._tensors[x].size
         self._weights(name, (units, depth))
         return self._node(
             name,

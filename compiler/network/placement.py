@@ -77,6 +77,13 @@ def is_view(graph: Graph, node: Node) -> bool:
 
 
 def _vdla_refusal(graph: Graph, node: Node, config: Config) -> str | None:
+    inputs = graph.input_tensors(node)
+    for tensor in (*inputs, graph.output_tensor(node)):
+        shape = tensor.shape
+        if not tensor.is_constant and (len(shape) not in (2, 4) or shape[0] != 1):
+            return f"{tensor.label} has the shape {shape}, neither NHWC nor NC with N = 1"
+    if node.op == "dense" and inputs[0].size != inputs[0].shape[-1]:
+        return f"it flattens {inputs[0].label}, whose channels lie in blocks"
     try:
         return unsupported(graph, node, config)
     except ModelError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +77,18 @@ def test_programs_add_up_around_an_operator_on_the_cpu() -> None:
     assert rows["pad"]["device"] == "cpu"
     assert rows["a"]["cycles"] + rows["b"]["cycles"] == run.cycles
     assert run.cycles == sum(c.cycles or 0 for c in run.counters)
+
+
+@pytest.mark.parametrize("reshaped", [True, False])
+def test_an_image_is_flattened_on_the_cpu(reshaped: bool) -> None:
+    net = Draft("flatten", (1, 4, 4, 20))
+    x = net.conv("a", "input", 20)
+    graph = net.finish(net.dense("fc", net.reshape("flat", x, (1, 320)) if reshaped else x, 40))
+    run = vdla.compile(graph).run(images_for(graph, 2), check=True)
+    assert run.bit_exact, run.first_difference
+    assert next(x for x in run.module.layers if x.op == "dense").device == (
+        "vdla" if reshaped else "cpu"
+    )
 
 
 def test_one_image_needs_no_image_axis(network: Network) -> None:
@@ -200,6 +214,14 @@ def test_a_saved_network_runs_and_checks_alike(network: Network, tmp_path: Path)
     assert loaded.input_dtype == np.int8
     with pytest.raises(ModuleError, match="runs on its own configuration only"):
         vdla.load(tmp_path / "net.vdla", config=TINY)
+
+
+def test_importing_the_runtime_loads_neither_compiler_nor_simulators() -> None:
+    code = "import sys, vdla.runtime.api; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(out.stdout.split())
+    heavy = {"numba", "pandas", "tflite", "vdla.compiler", "vdla.sim.cycle", "vdla.sim.functional"}
+    assert not loaded & heavy
 
 
 def test_what_compile_refuses(tmp_path: Path) -> None:

@@ -55,6 +55,22 @@ def test_a_view_follows_its_input() -> None:
     assert (placed["pool"], placed["flat"], placed["dense"]) == ("cpu", "cpu", "vdla")
 
 
+def test_a_dense_layer_that_flattens_an_image_stays_on_the_cpu() -> None:
+    net = Draft("flatten", (1, 4, 4, 16))
+    graph = net.finish(net.dense("fc", net.conv("a", "input", 16), 10))
+    assert place_nodes(graph, PYNQ_Z1, None) == {"a": "vdla", "fc": "cpu"}
+
+
+def test_tensors_that_are_no_images_stay_on_the_cpu() -> None:
+    quant = Quant(np.float32([1]), np.array([0]))
+    tensors = [Tensor(name, (1, 7, 16), np.dtype(np.int8), quant) for name in "xy"]
+    relu = Node("relu", "relu", ("x",), ("y",), {"clip": (0, 127), "rounding": "double"})
+    assert place_nodes(Graph("g", tensors, [relu], ["x"], ["y"]), PYNQ_Z1, None) == {"relu": "cpu"}
+    two = [Tensor(name, (2, 7), np.dtype(np.int8), quant) for name in "xy"]
+    with pytest.raises(ModelError, match=r"vdla: 'x' has the shape \(2, 7\), neither NHWC nor NC"):
+        place_nodes(Graph("g", two, [relu], ["x"], ["y"]), PYNQ_Z1, None)
+
+
 @pytest.mark.parametrize(
     ("place", "message"),
     [
