@@ -73,7 +73,7 @@ def _visit(stmt: Stmt, threads: _Loops, outside: _Loops) -> Stmt:
         return Block(
             tuple(
                 _repeat(Block(tuple(run)), threads) if phase else _visit(run[0], threads, outside)
-                for phase, run in _runs(stmt.stmts)
+                for phase, run in _runs(_joined(stmt.stmts))
             )
         )
     if isinstance(stmt, For) and _phase(stmt) is None:
@@ -90,6 +90,23 @@ def _repeat(stmt: Stmt, threads: _Loops) -> Stmt:
     for var, extent in reversed(threads):
         stmt = For(var, extent, stmt, "interleaved")
     return stmt
+
+
+def _joined(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Move what follows an allocation into it, where nothing more is allocated there.
+
+    A phase that began inside it then goes on: ``alloc a: (load a; gemm a); requantize`` computes
+    and requantizes one thread before the other.
+    """
+    for k, stmt in enumerate(stmts):
+        rest = stmts[k + 1 :]
+        if not isinstance(stmt, Alloc) or not rest:
+            continue
+        if any(isinstance(part, Alloc) for later in rest for part in walk_stmts(later)):
+            continue
+        body = stmt.body.stmts if isinstance(stmt.body, Block) else (stmt.body,)
+        return (*stmts[:k], Alloc(stmt.buffer, Block((*body, *rest))))
+    return stmts
 
 
 def _runs(stmts: tuple[Stmt, ...]) -> list[tuple[str | None, list[Stmt]]]:

@@ -250,7 +250,8 @@ def schedule_conv2d(t: ConvTensors, tile: ConvTile, config: Config) -> Schedule:
         else:
             out.reorder(n, k_o, y_o, x_o, thread, k_i, y_i, x_i)
             at = thread
-    out.pragma(k_i, "dma_copy")
+    # An instruction each: the first block is stored while the next is requantized.
+    out.pragma(y_i, "dma_copy")
 
     conv = s[t.acc]
     conv.compute_at(out, at)
@@ -266,7 +267,9 @@ def schedule_conv2d(t: ConvTensors, tile: ConvTile, config: Config) -> Schedule:
         s[wbuf].compute_at(conv, rc_o)
 
     s[t.scaled].compute_at(out, at)
-    s[t.scaled].tensorize(s[t.scaled].leaves[4], rq(config))
+    scaled = s[t.scaled].leaves
+    s[t.scaled].unroll(scaled[1])
+    s[t.scaled].tensorize(scaled[4], rq(config))
     if tile.params_inside:
         s[pbuf].compute_at(out, at)
     for copied in (t.pad, wbuf, pbuf):

@@ -124,7 +124,8 @@ class Emitter:
         for k in range(len(loops) - 1, -1, -1):
             loop = loops[k]
             rectangular = not any(uses(inner.extent, (loop.var,)) for inner in loops[k + 1 :])
-            kept = isinstance(leaf, (Intrinsic, Move)) and loop.kind != "interleaved"
+            own = loop.kind not in ("interleaved", "unroll")  # unrolled: an instruction a step
+            kept = isinstance(leaf, (Intrinsic, Move)) and own
             together = {loop.var, *inside}
             if not (kept and rectangular and all(affine(a.offset, together) for a in accesses)):
                 break

@@ -1,4 +1,4 @@
-"""Odd shapes of every operator: what a blocked layout, a tile or a padding field could get wrong."""
+"""Odd shapes of every operator, each with something that blocks, tiles or padding get wrong."""
 
 from __future__ import annotations
 
