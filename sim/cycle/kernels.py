@@ -28,6 +28,8 @@ class Buffers(NamedTuple):
     ----------
     uop : ndarray of int64, shape (uop_depth,)
     inp : ndarray of float32, shape (inp_depth, batch, block_in)
+    flat_inp : ndarray of float32
+        The same memory in one dimension.
     wgt : ndarray of float32, shape (wgt_depth, block_in, block_out)
         Transposed, so that entries one after another stack along the reduction.
     acc : ndarray of int32, shape (acc_depth, batch * block_out)
@@ -36,32 +38,43 @@ class Buffers(NamedTuple):
 
     uop: NDArray[np.int64]
     inp: NDArray[np.float32]
+    flat_inp: NDArray[np.float32]
     wgt: NDArray[np.float32]
     acc: NDArray[np.int32]
     out: NDArray[np.int8]
 
 
 @compiled
-def _element(kind: int, b: Any, at: int, dram: Any, address: int) -> None:
+def _row(kind: int, b: Any, at: int, dram: Any, address: int, count: int, size: int) -> None:
+    """Copy `count` elements of `size` bytes to scratchpad entries from `at` on.
+
+    Slices, and loops over nothing but their own index, let LLVM use vectors.
+    """
     if kind == _INP:
-        entry = b.inp[at]
-        for i in range(entry.shape[0]):
-            for k in range(entry.shape[1]):
-                entry[i, k] = dram[address + i * entry.shape[1] + k]
-    elif kind == _WGT:
-        block = b.wgt[at]
-        for k in range(block.shape[0]):
+        source = dram[address : address + count * size]
+        into = b.flat_inp[at * size : (at + count) * size]
+        for k in range(len(into)):
+            into[k] = source[k]
+        return
+    for x in range(count):
+        source = dram[address + x * size : address + (x + 1) * size]
+        if kind == _WGT:
+            block = b.wgt[at + x]
+            width = block.shape[0]
             for o in range(block.shape[1]):
-                block[k, o] = dram[address + o * block.shape[0] + k]
-    elif kind == _ACC:
-        for lane in range(b.acc.shape[1]):
-            word = np.int64(dram[address + 4 * lane + 3])
-            for byte in (2, 1, 0):
-                word = word << 8 | (np.int64(dram[address + 4 * lane + byte]) & 255)
-            b.acc[at, lane] = word
-    else:
-        for lane in range(b.acc.shape[1]):
-            b.acc[at, lane] = dram[address + lane]
+                line = source[o * width : (o + 1) * width]
+                for k in range(width):
+                    block[k, o] = line[k]
+            continue
+        lanes = b.acc[at + x]
+        for lane in range(len(lanes)):
+            if kind == _ACC:
+                word = np.int64(source[4 * lane + 3])
+                for byte in (2, 1, 0):
+                    word = word << 8 | (np.int64(source[4 * lane + byte]) & 255)
+                lanes[lane] = word
+            else:
+                lanes[lane] = source[lane]
 
 
 @compiled
@@ -88,9 +101,8 @@ def _load(c: Any, i: int, b: Any, dram: Any, fill: Any) -> None:
         if row > 0:
             at = _pad(kind, b, at, c.pad_row[i], c.pad_value[i])
         address = c.address[i] + row * c.stride_bytes[i]
-        for x in range(c.x_size[i]):
-            _element(kind, b, at, dram, address + x * c.element_bytes[i])
-            at += 1
+        _row(kind, b, at, dram, address, c.x_size[i], c.element_bytes[i])
+        at += c.x_size[i]
     _pad(kind, b, at, c.pad_tail[i], c.pad_value[i])
 
 
@@ -101,9 +113,10 @@ def _store(c: Any, i: int, b: Any, dram: Any) -> None:
     for row in range(c.rows[i]):
         address = c.address[i] + row * c.stride_bytes[i]
         for x in range(c.x_size[i]):
-            for lane in range(size):
-                dram[address + x * size + lane] = b.out[at, lane]
-            at += 1
+            into, entry = dram[address + x * size : address + (x + 1) * size], b.out[at + x]
+            for lane in range(len(into)):
+                into[lane] = entry[lane]
+        at += c.x_size[i]
 
 
 @compiled

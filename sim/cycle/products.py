@@ -8,6 +8,7 @@ instructions' loops extend its rows, its reduction or the stack of products.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,14 @@ class Product:
     dst: _Index
     src: _Index
     wgt: _Index
+
+    @cached_property
+    def entries(self) -> slice | _Index:
+        """Index into WGT: a slice, which copies nothing, where entries follow each other."""
+        flat = self.wgt.ravel()
+        first = int(flat[0])
+        in_order = bool((flat == np.arange(first, first + len(flat))).all())
+        return slice(first, first + len(flat)) if in_order else self.wgt
 
     def pieces(self, terms: int, entries: int) -> list[Product]:
         """Split into products of at most `terms` blocks to reduce, gathering about `entries`."""

@@ -118,7 +118,7 @@ class _Gemm:
                 self._scratch = np.empty(size, self._dtype)
             inputs = self._scratch[:size].reshape(shape)
             gather(b.inp, product.src, inputs)
-            weights = b.wgt[product.wgt].reshape(-1, shape[2], config.block_out)
+            weights = b.wgt[product.entries].reshape(-1, shape[2], config.block_out)
             accumulate(b.acc, b.out, product.dst, _multiply(inputs, weights), overwrite)
 
 
@@ -203,9 +203,11 @@ def _fresh(config: Config) -> Buffers:
     lanes = config.batch * config.block_out
     byte = np.array(_UNWRITTEN_BYTE, np.uint8).view(np.int8)
     dtype = _exact(config)
+    inp = np.full((config.inp_depth, config.batch, config.block_in), byte, dtype)
     return Buffers(
         uop=np.full(config.uop_depth, UNWRITTEN),
-        inp=np.full((config.inp_depth, config.batch, config.block_in), byte, dtype),
+        inp=inp,
+        flat_inp=inp.reshape(-1),
         wgt=np.full((config.wgt_depth, config.block_in, config.block_out), byte, dtype),
         acc=np.full((config.acc_depth, lanes), UNWRITTEN, np.uint32).view(np.int32),
         out=np.full((config.acc_depth, lanes), byte, np.int8),
