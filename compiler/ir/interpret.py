@@ -181,12 +181,12 @@ class _Machine:
         return run
 
     def _copy(self, stmt: Copy) -> _Run:
-        conditions = [(self._evaluator.compile(c.value), c.low, c.high) for c in stmt.conditions]
+        conditions = [(self._evaluator.compile(c.value), c.holds) for c in stmt.conditions]
         source, target = self._offset(stmt.source), self._offset(stmt.target)
         read, write, env = stmt.source.buffer, stmt.target.buffer, self._env
 
         def element() -> None:
-            inside = all(low <= value(env) < high for value, low, high in conditions)
+            inside = all(holds(value(env)) for value, holds in conditions)
             value = self._read(read, source(env)) if inside else stmt.pad_value
             self._write(write, target(env), _saturate(value, write.dtype))
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Read, Reduce, Select, Var
+from vdla.compiler.te.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Read,
+    Reduce,
+    Select,
+    Var,
+    map_expr,
+)
 
-from .stmt import Access, Alloc, Block, Copy, For, Intrinsic, Move, Stmt, Store
+from .stmt import Access, Alloc, Block, Condition, Copy, For, Intrinsic, Move, Stmt, Store
 
 __all__ = ["expr_text", "stmt_text"]
 
@@ -21,7 +32,8 @@ def expr_text(expr: Expr, rank: int = 0) -> str:
         if expr.op in ("min", "max"):
             return f"{expr.op}({expr_text(expr.a)}, {expr_text(expr.b)})"
         own = _RANK[expr.op]
-        text = f"{expr_text(expr.a, own)} {expr.op} {expr_text(expr.b, own + 1)}"
+        left = own + 1 if expr.dtype == "bool" and expr.op != "and" else own  # Python would chain
+        text = f"{expr_text(expr.a, left)} {expr.op} {expr_text(expr.b, own + 1)}"
         return f"({text})" if own < rank else text
     if isinstance(expr, Cast):
         return f"{expr.dtype}({expr_text(expr.value)})"
@@ -58,18 +70,41 @@ def stmt_text(stmt: Stmt, indent: int = 0) -> str:
         head = f"{pad}alloc {buffer.name}: {buffer.dtype}[{buffer.size}]{copies} in {buffer.scope}"
         return f"{head}\n{stmt_text(stmt.body, indent)}"
     if isinstance(stmt, Store):
-        loads = ", ".join(_access(access) for access in stmt.loads)
-        return f"{pad}{_access(stmt.target)} = {expr_text(stmt.value)}  # loads {loads}"
+        return f"{pad}{_access(stmt.target)} {_stored(stmt)}"
     if isinstance(stmt, Move):
         return f"{pad}{_access(stmt.output)} = move({_access(stmt.operand)})"
     if isinstance(stmt, Copy):
         loops = ", ".join(f"{var.name} in {expr_text(extent)}" for var, extent in stmt.loops)
-        where = "".join(
-            f" where {c.low} <= {expr_text(c.value)} < {c.high} else {stmt.pad_value}"
-            for c in stmt.conditions
-        )
+        where = " and ".join(map(_condition, stmt.conditions))
+        where = f" where {where} else {stmt.pad_value}" if where else ""
         return f"{pad}copy {_access(stmt.target)} = {_access(stmt.source)} for {loops}{where}"
     assert isinstance(stmt, Intrinsic)
     operands = ", ".join([_access(a) for a in stmt.operands] + [str(s) for s in stmt.scalars])
-    first = f"  # starts at {', '.join(v.name for v in stmt.first)} = 0" if stmt.first else ""
+    first = ""
+    if stmt.start is not None:
+        zero = " and ".join(f"{var.name} = 0" for var in stmt.first)
+        first = f"  # from {stmt.start}" + (f" where {zero}" if zero else "")
     return f"{pad}{_access(stmt.output)} = {stmt.intrin.name}({operands}){first}"
+
+
+def _stored(stmt: Store) -> str:
+    """Return the right side of a store, its loads in place."""
+
+    def visit(expr: Expr) -> Expr | None:
+        if isinstance(expr, Call) and expr.name == "load":
+            return Var(_access(stmt.loads[dict(expr.attrs)["position"]]), expr.dtype)
+        return None
+
+    if isinstance(stmt.value, Reduce):
+        source = expr_text(map_expr(stmt.value.source, visit))
+        if stmt.value.kind == "sum":
+            return f"+= {source}"
+        return f"= {stmt.value.kind}({_access(stmt.target)}, {source})"
+    return f"= {expr_text(map_expr(stmt.value, visit))}"
+
+
+def _condition(condition: Condition) -> str:
+    text = expr_text(condition.value)
+    if condition.low is not None:
+        text = f"{condition.low} <= {text}"
+    return text if condition.high is None else f"{text} < {condition.high}"

@@ -64,11 +64,15 @@ class Access:
 
 @dataclass(frozen=True)
 class Condition:
-    """``low <= value < high``; False fills the copy's element with padding."""
+    """``low <= value < high``; False fills the copy's element with padding. None is no bound."""
 
     value: Expr
-    low: int
-    high: int
+    low: int | None
+    high: int | None
+
+    def holds(self, value: int) -> bool:
+        """Tell whether a value of the expression meets the condition."""
+        return (self.low is None or self.low <= value) and (self.high is None or value < self.high)
 
 
 @dataclass(frozen=True)

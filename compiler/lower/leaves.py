@@ -28,9 +28,6 @@ __all__ = ["DMA_PRAGMA", "copy_of", "element_of", "load_all"]
 DMA_PRAGMA = "dma_copy"
 """Pragma that turns a copy stage's loops, from the marked one inwards, into one copy."""
 
-_FAR = 1 << 40
-"""Past any index: the open end of a one-sided condition."""
-
 
 def element_of(stage: Stage, storage: Storage) -> Access:
     """Return the element of its tensor that a stage's loops stand at."""
@@ -87,9 +84,9 @@ def _conditions(expr: Expr, region: Region, name: str) -> tuple[Condition, ...]:
         a, b = lookup(expr.a, region.values), lookup(expr.b, region.values)
         strict = expr.op == "<"
         if isinstance(b, Const):
-            return (Condition(a, -_FAR, b.value + (0 if strict else 1)),)
+            return (Condition(a, None, b.value + (0 if strict else 1)),)
         if isinstance(a, Const):
-            return (Condition(b, a.value + (1 if strict else 0), _FAR),)
+            return (Condition(b, a.value + (1 if strict else 0), None),)
     raise LoweringError(
         f"The padding condition of {name} must be comparisons with constants joined by and, not "
         f"{expr_text(expr)}."

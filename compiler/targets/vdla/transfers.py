@@ -77,7 +77,7 @@ def emit_copy(
     guards = []
     for condition in copy.conditions:
         value, steps = _affine_expr(condition.value, variables, evaluator, memory.buffer.name)
-        guards.append((value, steps, condition.low, condition.high))
+        guards.append((value, steps, condition))
     tracked = memory.buffer not in target.constants
 
     def emit(env: Env, layer: int) -> Iterator[Op]:
@@ -95,11 +95,11 @@ def emit_copy(
         dims = []
         outside = False
         limits: list[tuple[int, int]] = [(0, size) for size in sizes]
-        for value, steps, least, greatest in guards:
+        for value, steps, condition in guards:
             at = value(env)
             moving = [k for k, step in enumerate(steps) if sizes[k] > 1 and step(env)]
             if not moving:
-                outside |= not least <= at < greatest
+                outside |= not condition.holds(at)
                 continue
             slope = steps[moving[0]](env)
             if len(moving) > 1 or moving[0] >= inner or slope < 0:
@@ -108,8 +108,11 @@ def emit_copy(
                     "its loops and hold for whole entries: split the stage in two."
                 )
             low, high = limits[moving[0]]
-            low = max(low, -(-(least - at) // slope))
-            limits[moving[0]] = low, min(high, -(-(greatest - at) // slope))
+            if condition.low is not None:
+                low = max(low, -(-(condition.low - at) // slope))
+            if condition.high is not None:
+                high = min(high, -(-(condition.high - at) // slope))
+            limits[moving[0]] = low, high
         for k in range(inner):
             step = memory_steps[k](env) // scalars
             low = min(limits[k][0], sizes[k])
