@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from vdla.compiler.te.expr import Call, Const, Expr, Select, Var, walk
+from math import prod
+
+from vdla.compiler.te.expr import Call, Expr, Select, Var, walk
 from vdla.errors import LoweringError
 
 from .evaluate import exact_bounds
@@ -19,8 +21,8 @@ def verify(body: Stmt, stage: str, *, threads: bool = True) -> None:
     """Check scoping and bounds.
 
     Every variable is bound by an enclosing loop, once; every scratchpad buffer is allocated
-    around its uses; the first scalar of every access lies inside its buffer; no virtual thread is
-    left where ``threads`` is False.
+    around its uses; every tile lies inside its buffer; no virtual thread is left where ``threads`` is
+    False. Bounds that interval arithmetic leaves open are counted out where that takes few steps.
 
     Raises
     ------
@@ -49,24 +51,28 @@ def _check(
             raise LoweringError(f"After {stage}, {stmt.buffer.name} is allocated twice.")
         _check(stmt.body, loops, buffers | {stmt.buffer}, stage, threads)
     else:
-        for access, inner in _accesses(stmt, loops):
-            _access(access, inner, buffers, stage)
+        for access, size, inner in _accesses(stmt, loops):
+            _access(access, size, inner, buffers, stage)
 
 
-def _accesses(stmt: Stmt, loops: _Loops) -> list[tuple[Access, _Loops]]:
+def _accesses(stmt: Stmt, loops: _Loops) -> list[tuple[Access, int, _Loops]]:
+    """Return the accesses whose bounds count, the scalars of each, and the loops around it."""
     if isinstance(stmt, Intrinsic):
-        return [(access, loops) for access in (stmt.output, *stmt.operands)]
+        shapes = [stmt.intrin.declaration.shape, *(tensor.shape for tensor in stmt.intrin.operands)]
+        sizes = [prod(shape) for shape in shapes]
+        accesses = (stmt.output, *stmt.operands)
+        return [(a, size, loops) for a, size in zip(accesses, sizes, strict=True)]
     if isinstance(stmt, Move):
-        return [(stmt.output, loops), (stmt.operand, loops)]
+        return [(access, stmt.size, loops) for access in (stmt.output, stmt.operand)]
     if isinstance(stmt, Store):
         guarded = _guarded(stmt.value)
         loads = [load for k, load in enumerate(stmt.loads) if k not in guarded]
-        return [(access, loops) for access in (stmt.target, *loads)]
+        return [(access, 1, loops) for access in (stmt.target, *loads)]
     assert isinstance(stmt, Copy)
     # A padded source reaches outside its buffer where the condition fails.
     inner = (*loops, *stmt.loops)
     sides = [stmt.target] if stmt.conditions else [stmt.target, stmt.source]
-    return [(access, inner) for access in sides]
+    return [(access, 1, inner) for access in sides]
 
 
 def _guarded(value: Expr) -> set[int]:
@@ -87,19 +93,19 @@ def _bound(expr: Expr, loops: _Loops, stage: str) -> None:
             raise LoweringError(f"After {stage}, {part.name} is used outside its loop.")
 
 
-def _access(access: Access, loops: _Loops, buffers: frozenset[Buffer], stage: str) -> None:
+def _access(
+    access: Access, size: int, loops: _Loops, buffers: frozenset[Buffer], stage: str
+) -> None:
     buffer = access.buffer
     _bound(access.offset, loops, stage)
     if buffer.scope != "global" and buffer not in buffers:
         raise LoweringError(f"After {stage}, {buffer.name} is used outside its allocation.")
-    if isinstance(access.offset, Const) and not loops:
-        low = high = access.offset.value
-    else:
-        low, high = const_bounds(access.offset, loops)
-    if low < 0 or high >= buffer.total:
+    room = buffer.total - size
+    low, high = const_bounds(access.offset, loops)
+    if low < 0 or high > room:
         low, high = exact_bounds(access.offset, loops) or (0, 0)
-    if low < 0 or high >= buffer.total:
+    if low < 0 or high > room:
         raise LoweringError(
-            f"After {stage}, {buffer.name}[{expr_text(access.offset)}] reaches {low}..{high}, "
-            f"outside 0..{buffer.total - 1}."
+            f"After {stage}, {buffer.name}[{expr_text(access.offset)}] reaches "
+            f"{low}..{high + size - 1}, outside 0..{buffer.total - 1}."
         )
