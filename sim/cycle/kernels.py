@@ -198,8 +198,24 @@ def _issue(c: Any, i: int, b: Any, p: Any) -> Any:
 
 
 @compiled
-def advance(c: Any, order: Any, k: int, b: Any, p: Any, dram: Any, fill: Any) -> tuple[int, int]:
+def advance(
+    c: Any,
+    order: Any,
+    k: int,
+    uop: Any,
+    inp: Any,
+    flat_inp: Any,
+    wgt: Any,
+    acc: Any,
+    out: Any,
+    p: Any,
+    dram: Any,
+    fill: Any,
+) -> tuple[int, int]:
     """Execute ``order[k:]`` up to a GEMM that multiplies.
+
+    Takes the members of `Buffers` and an array of one record one by one: numba unpacks a tuple
+    or a record for longer than a short run of instructions takes.
 
     Returns
     -------
@@ -208,6 +224,7 @@ def advance(c: Any, order: Any, k: int, b: Any, p: Any, dram: Any, fill: Any) ->
     beyond : int
         An ACC index past the buffer that the instruction at `k` names, or -1.
     """
+    b = Buffers(uop, inp, flat_inp, wgt, acc, out)
     while k < len(order):
         i = order[k]
         op = c.opcode[i]
@@ -216,7 +233,7 @@ def advance(c: Any, order: Any, k: int, b: Any, p: Any, dram: Any, fill: Any) ->
         elif op == _STORE:
             _store(c, i, b, dram)
         elif op == _ALU or (op == _GEMM and c.reset[i]):
-            beyond = _issue(c, i, b, p)
+            beyond = _issue(c, i, b, p[0])
             if beyond >= 0:
                 return k, beyond
         elif op == _GEMM and c.count[i] > 0:

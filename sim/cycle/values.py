@@ -51,15 +51,15 @@ class _Gemm:
 
     def execute(self, index: int, fields: tuple[int, ...], b: Buffers) -> None:
         begin, end, count, overwrite = fields[:4]
-        loops = Loop(*fields[4:8]), Loop(*fields[8:])
         words = b.uop[begin:end]
-        if count > _REGROUPED:
-            for inner, kernel in self._pieces(words, *loops):
-                self._run(self._checked(index, kernel, inner, overwrite), b, overwrite)
-            return
         key = (words.tobytes(), fields[3:])
         products = self._products.get(key)
         if products is None:
+            loops = Loop(*fields[4:8]), Loop(*fields[8:])
+            if count > _REGROUPED:
+                for inner, kernel in self._pieces(words, *loops):
+                    self._run(self._checked(index, kernel, inner, overwrite), b, overwrite)
+                return
             products = self._checked(index, self._decode(words), loops, overwrite)
             self._remember(key, products)
         self._run(products, b, overwrite)
@@ -159,7 +159,7 @@ def execute_all(
     """
     _check_memory(table, dram.shape[1])
     order = np.argsort(start, kind="stable")
-    gemm, p = _Gemm(config), parameters(config)
+    gemm, p = _Gemm(config), np.atleast_1d(parameters(config))
     for image, memory in enumerate(dram):
         if image and not np.array_equal(gather_uops(table.columns, memory), fill):
             raise ProgramError("Micro-ops must be the same for all images; these differ.")
@@ -173,7 +173,7 @@ def _execute(
     columns: NDArray[np.void],
     order: NDArray[np.int64],
     b: Buffers,
-    p: np.void,
+    p: NDArray[np.void],
     memory: NDArray[np.uint8],
     fill: NDArray[np.int64],
     gemm: _Gemm,
@@ -184,7 +184,7 @@ def _execute(
     gemms = dict(zip(multiplied.tolist(), fields, strict=True))
     k = 0
     while True:
-        k, beyond = advance(columns, order, k, b, p, signed, fill)
+        k, beyond = advance(columns, order, k, *b, p, signed, fill)
         if k == len(order):
             return
         index = int(order[k])
