@@ -31,7 +31,7 @@ from vdla.isa import AluOp
 from vdla.sim import functional
 from vdla.sim.dependence import check
 
-__all__ = ["OPERATORS", "Case", "run"]
+__all__ = ["OPERATORS", "Case", "Window", "convolve", "run"]
 
 
 @dataclass(frozen=True)
@@ -314,10 +314,115 @@ def transposed(rng: np.random.Generator, config: Config, threads: int) -> Case:
     return Case(s, {a: p, b: q}, result, np.maximum(p.transpose(1, 0, 2, 3), q))
 
 
+@dataclass(frozen=True)
+class Window:
+    """Sizes of a convolution: blocks of channels, image, kernel, stride, dilation, padding."""
+
+    inputs: int
+    outputs: int
+    height: int
+    width: int
+    kernel: tuple[int, int]
+    stride: int = 1
+    dilation: int = 1
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+def convolve(
+    w: Window, config: Config, threads: int, rng: np.random.Generator, tile: tuple[int, int, int]
+) -> Case:
+    """A convolution padded with -3, shifted and clipped; the threads share out the rows.
+
+    The tile counts blocks of output channels, rows, and blocks of input channels a load.
+    """
+    (ky, kx), step, gap = w.kernel, w.stride, w.dilation
+    top, bottom, left, right = w.padding
+    b, bi, bo = config.batch, config.block_in, config.block_out
+    data = placeholder((w.inputs, w.height, w.width, b, bi), "int8", "data")
+    weights = placeholder((w.outputs, w.inputs, ky, kx, bo, bi), "int8", "weights")
+    high, wide = w.height + top + bottom, w.width + left + right
+    pad = compute(
+        (w.inputs, high, wide, b, bi),
+        lambda c, y, x, p, q: select(
+            all_of(y.ge(top), y.lt(top + w.height), x.ge(left), x.lt(left + w.width)),
+            data[c, y - top, x - left, p, q],
+            -3,
+        ),
+        "pad",
+    )
+    rc, ry, rx, ri = (
+        reduce_axis(n, name) for n, name in ((w.inputs, "c"), (ky, "ky"), (kx, "kx"), (bi, "i"))
+    )
+    rows, columns = (high - gap * (ky - 1) - 1) // step + 1, (wide - gap * (kx - 1) - 1) // step + 1
+    acc = compute(
+        (w.outputs, rows, columns, b, bo),
+        lambda k, y, x, p, o: sum_over(
+            pad[rc, y * step + ry * gap, x * step + rx * gap, p, ri].astype("int32")
+            * weights[k, rc, ry, rx, o, ri].astype("int32"),
+            (rc, ry, rx, ri),
+        ),
+        "acc",
+    )
+    shifted = compute(acc.shape, lambda *at: acc[at] >> 6, "shifted")
+    result = _narrow(shifted)
+    s = create_schedule(result)
+    buffer = s.cache_read(weights, Scope.WGT, [acc])
+    out = s[result]
+    k, y, *_ = out.leaves
+    k, k_in = out.split(k, factor=tile[0])
+    y, y_in = out.split(y, factor=tile[1])
+    out.reorder(k, y, k_in, y_in)
+    at = y
+    if threads > 1:
+        y, at = out.split(y, factor=threads)
+        out.bind(at, "vthread")
+    out.pragma(k_in, "dma_copy")
+    for tensor in (acc, shifted):
+        s[tensor].set_scope(Scope.ACC)
+        s[tensor].compute_at(out, at)
+    product = s[acc]
+    ak, ay, ax, ab, ao, *_ = product.leaves
+    c_out, c_in = product.split(rc, factor=tile[2])
+    product.reorder(c_out, ak, ay, ax, c_in, ry, rx, ab, ao, ri)
+    product.tensorize(ab, gemm(config))
+    for tensor, scope in ((pad, Scope.INP), (buffer, Scope.WGT)):
+        s[tensor].compute_at(product, c_out)
+        _loads(s, tensor, scope=scope)
+    s[shifted].tensorize(s[shifted].leaves[3], alu_imm(config, AluOp.SHR))
+    x, v = _int8(rng, *data.shape), _int8(rng, *weights.shape)
+    padded = np.full(pad.shape, -3, np.int32)
+    padded[:, top : top + w.height, left : left + w.width] = x
+    sums = np.zeros(acc.shape, np.int32)
+    for j in range(ky):
+        for i in range(kx):
+            part = padded[:, j * gap :: step, i * gap :: step][:, :rows, :columns]
+            sums += np.einsum("cyxpi,kcoi->kyxpo", part, v[:, :, j, i].astype(np.int32))
+    return Case(s, {data: x, weights: v}, result, np.clip(sums >> 6, -128, 127).astype(np.int8))
+
+
+def convolution(rng: np.random.Generator, config: Config, threads: int) -> Case:
+    """Any kernel, stride, dilation and padding, in tiles that need not divide."""
+    kernel = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    window = Window(
+        inputs=int(rng.integers(1, 4)),
+        outputs=int(rng.integers(1, 4)),
+        height=int(rng.integers(5, 9)),
+        width=int(rng.integers(5, 8)),
+        kernel=kernel,
+        stride=int(rng.integers(1, 4)),
+        dilation=int(rng.integers(1, 3)),
+        padding=tuple(int(v) for v in rng.integers(0, 3, 4)),
+    )
+    limit = 1 if config.name == "tiny" else 2
+    tile = tuple(int(v) for v in rng.integers(1, limit + 1, 3))
+    return convolve(window, config, threads, rng, tile)
+
+
 OPERATORS: dict[str, Callable[[np.random.Generator, Config, int], Case]] = {
     f.__name__: f
     for f in (
         clipped_sum,
+        convolution,
         kept_operand,
         dense,
         window_max,
