@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.graph import Graph, Node
-from vdla.compiler.graph.quantization import add_params, rescale_params
+from vdla.compiler.graph.quantization import AddParams, add_params, rescale_params
 from vdla.compiler.targets.vdla.intrinsics import Scope, alu, alu_imm, rq
 from vdla.compiler.te import (
     Expr,
     Schedule,
     Tensor,
+    TensorIntrin,
     compute,
     create_schedule,
     placeholder,
@@ -20,13 +23,19 @@ from vdla.compiler.te import (
 from vdla.config import Config
 from vdla.errors import LoweringError
 from vdla.isa import AluOp
+from vdla.timing import compute_latency, store_latency, unloaded_load_latency
 
-from .lowered import LoweredNode, blocks_of
+from .lowered import Array, LoweredNode, blocks_of
+from .mover import Mover, moves_by_product
 from .packing import requantize_params
 
 __all__ = ["lower_elementwise", "unsupported_elementwise"]
 
-_SETS = {"add": 3}
+_TILE_CYCLES = 12
+"""Of every tile: parameters of two requantizations, and starting anew."""
+
+_MOST_TILES = 256
+"""Of one virtual thread; more of them are never better while a tile fits."""
 
 
 def unsupported_elementwise(graph: Graph, node: Node) -> str | None:
@@ -48,6 +57,68 @@ def unsupported_elementwise(graph: Graph, node: Node) -> str | None:
     return None
 
 
+_Set = tuple[int, int, int, int, str]
+"""Bias, multiplier, right shift, zero point and rounding of a requantization."""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is done to each operand, then to their sum: shift left, requantize."""
+
+    left_shifts: tuple[int, ...]
+    scales: tuple[_Set | None, ...]
+    final: _Set
+    clip: tuple[int, int]
+
+    @property
+    def sets(self) -> list[_Set]:
+        """The parameters of every requantization, in order."""
+        return [*(scale for scale in self.scales if scale is not None), self.final]
+
+
+def _addition(add: AddParams) -> _Work:
+    """Return an addition's work; an operand whose multiplier is one half is shifted instead.
+
+    Half of ``(q - zero) << 20`` is ``(q - zero) << 19`` with nothing to round. The operand of the
+    larger scale has that multiplier. Its zero point moves into the bias of the sum.
+    """
+    shifts: list[int] = []
+    scales: list[_Set | None] = []
+    bias = 0
+    for zero, multiplier, shift in zip(
+        add.input_zero_point, add.input_multiplier, add.input_right_shift, strict=True
+    ):
+        if (multiplier, shift) == (1 << 30, 0):
+            shifts.append(add.left_shift - 1)
+            scales.append(None)
+            bias -= zero << (add.left_shift - 1)
+        else:
+            shifts.append(add.left_shift)
+            scales.append((-(zero << add.left_shift), multiplier, shift, 0, add.rounding))
+    final = (
+        bias,
+        add.output_multiplier,
+        add.output_right_shift,
+        add.output_zero_point,
+        add.rounding,
+    )
+    return _Work(tuple(shifts), tuple(scales), final, add.clip)
+
+
+def _work(graph: Graph, node: Node) -> _Work:
+    if node.op == "add":
+        return _addition(add_params(graph, node))
+    scale = rescale_params(graph, node)
+    final = (
+        -scale.input_zero_point,
+        scale.multiplier,
+        scale.right_shift,
+        scale.output_zero_point,
+        scale.rounding,
+    )
+    return _Work((0,), (None,), final, scale.clip)
+
+
 def _entries(graph: Graph, node: Node, config: Config) -> int:
     """Return how many blocked entries the operator's tensors hold."""
     shape = graph.output_tensor(node).shape
@@ -56,8 +127,8 @@ def _entries(graph: Graph, node: Node, config: Config) -> int:
     return blocks * int(np.prod(rest, dtype=np.int64))
 
 
-def _params(sets: list[tuple[int, int, int, int, str]], config: Config) -> NDArray[np.int32]:
-    """Pack sets of bias, multiplier, shift, zero point, rounding; the same for every channel."""
+def _params(sets: list[_Set], config: Config) -> NDArray[np.int32]:
+    """Pack sets of parameters; the same for every channel."""
     lanes = np.ones(config.block_out, np.int32)
     parts = [
         requantize_params(lanes * bias, lanes * m, lanes * shift, zero, rounding, config)
@@ -70,107 +141,128 @@ def lower_elementwise(graph: Graph, node: Node, config: Config, *, vthreads: int
     """Return an element-wise node's schedule with packed constants.
 
     The tensors are sequences of entries: blocked layouts of equal shape need no more structure.
+
+    Raises
+    ------
+    LoweringError
+        Not even one entry of each operand fits the accumulator buffer.
     """
-    if node.op == "add":
-        add = add_params(graph, node)
-        sets = [
-            (-(zero << add.left_shift), m, shift, 0, add.rounding)
-            for zero, m, shift in zip(
-                add.input_zero_point, add.input_multiplier, add.input_right_shift, strict=True
-            )
-        ]
-        sets.append(
-            (0, add.output_multiplier, add.output_right_shift, add.output_zero_point, add.rounding)
-        )
-        left_shift, clip = add.left_shift, add.clip
-    else:
-        scale = rescale_params(graph, node)
-        zero = scale.output_zero_point
-        sets = [
-            (-scale.input_zero_point, scale.multiplier, scale.right_shift, zero, scale.rounding)
-        ]
-        left_shift, clip = 0, scale.clip
+    work = _work(graph, node)
     entries = _entries(graph, node, config)
     inputs = [
         placeholder((entries, config.batch, config.block_out), "int8", name)
         for name in ("a", "b")[: len(node.inputs)]
     ]
-    params = placeholder((len(sets), 3, config.batch, config.block_out), "int32", "params")
-    schedule, result, cycles = _schedule(inputs, params, left_shift, clip, config, vthreads)
-    constants = {params: _params(sets, config)}
+    params = placeholder((len(work.sets), 3, config.batch, config.block_out), "int32", "params")
+    mover = Mover(config)
+    size, cycles = _tile(entries, work, config, vthreads)
+    schedule, result = _schedule(inputs, params, work, mover, size, config, vthreads)
+    constants: dict[Tensor, Array] = {params: _params(work.sets, config), **mover.constants}
     block = config.block_out
     return LoweredNode(
         schedule, tuple(inputs), constants, result, block, block, graph.macs(node), cycles
     )
 
 
+def _tile(entries: int, work: _Work, config: Config, vthreads: int) -> tuple[int, int]:
+    """Return the entries of a tile, of one virtual thread, and the estimated cycles."""
+    operands, params = len(work.scales), 3 * len(work.sets)
+    copies = operands * vthreads
+    room = (config.acc_depth - params) // copies
+    if moves_by_product(config):
+        room = min(room, config.inp_depth // copies)
+    if room < 1:
+        raise LoweringError(
+            f"An element-wise tile must fit the scratchpads; {config.name} has "
+            f"{config.acc_depth} acc entries for {params} parameters and {copies} operands, and "
+            f"{config.inp_depth} inp entries: enlarge acc_bytes or inp_bytes."
+        )
+    beats = max(1, config.out_elem_bytes // config.axi_bytes)
+    passes = sum(map(bool, work.left_shifts)) + len(work.sets) + 2 * (operands - 1)
+    loads = operands * beats
+    load, drain = unloaded_load_latency(config), compute_latency(config)
+    by_product = moves_by_product(config)
+    arithmetic = passes + (operands if by_product else loads)
+    best: tuple[int, int] | None = None
+    for rounds in range(1, _MOST_TILES + 1):
+        tiles = min(rounds * vthreads, entries)
+        size = -(-entries // tiles)
+        if size > room and rounds < _MOST_TILES and tiles < entries:
+            continue
+        size = min(size, room)
+        tiles = -(-entries // size)
+        overhead = _TILE_CYCLES if by_product and vthreads > 1 else load + drain
+        if by_product:
+            serial = 1 if vthreads > 1 else 2
+            steady = max(arithmetic, loads) if serial == 1 else arithmetic + loads
+        else:
+            steady = arithmetic
+        cycles = entries * steady + tiles * overhead
+        cycles += size * (loads + 1 + beats) + 2 * load + drain + store_latency(config)
+        if best is None or cycles < best[1]:
+            best = size, cycles
+    assert best is not None
+    return best
+
+
 def _schedule(
     inputs: list[Tensor],
     params: Tensor,
-    left_shift: int,
-    clip: tuple[int, int],
+    work: _Work,
+    mover: Mover,
+    size: int,
     config: Config,
     vthreads: int,
-) -> tuple[Schedule, Tensor, int]:
+) -> tuple[Schedule, Tensor]:
     shape = inputs[0].shape
+    stages: list[tuple[Tensor, TensorIntrin]] = []
+    number = iter(range(len(work.sets)))
 
-    def rescaled(x: Tensor, k: int, low: int, high: int, name: str) -> Tensor:
+    def rescaled(x: Tensor, low: int, high: int, name: str) -> Tensor:
+        k = next(number)
+
         def body(*i: Expr) -> Expr:
             entry = [params[k, part, i[1], i[2]] for part in range(3)]
             return requantize(x[i], *entry, low, high)
 
-        return compute(shape, body, name)
+        stages.append((compute(shape, body, name), rq(config)))
+        return stages[-1][0]
 
-    wide, shifted, scaled = [], [], []
-    for k, x in enumerate(inputs):
-        wide.append(compute(shape, lambda *i, x=x: x[i].astype("int32"), f"{x.name}.wide"))
-        last = wide[-1]
-        if left_shift:
-            shifted.append(
-                compute(shape, lambda *i, x=last: x[i] >> -left_shift, f"{x.name}.shifted")
-            )
-            last = shifted[-1]
-        final = len(inputs) == 1
-        low, high = clip if final else (0, -1)
-        scaled.append(rescaled(last, k, low, high, f"{x.name}.scaled"))
-    stages = [*shifted, *scaled]
-    total = scaled[0]
-    if len(inputs) == 2:
-        added = compute(shape, lambda *i: scaled[0][i] + scaled[1][i], "sum")
-        total = rescaled(added, 2, *clip, "scaled")
-        stages += [added, total]
-    result = compute(shape, lambda *i: total[i].astype("int8"), "result")
+    def operand(x: Tensor, left: int, scaled: bool) -> Tensor:
+        last = mover.load(shape, lambda *i: x[i], f"{x.name}.loaded")
+        if moves_by_product(config):
+            last = mover.move(shape, last, lambda entry: (entry,), f"{x.name}.wide")
+        if left:
+            wide = last
+            last = compute(shape, lambda *i: wide[i] >> -left, f"{x.name}.shifted")
+            stages.append((last, alu_imm(config, AluOp.SHR)))
+        return rescaled(last, 0, -1, f"{x.name}.scaled") if scaled else last
+
+    terms = [
+        operand(x, left, scale is not None)
+        for x, left, scale in zip(inputs, work.left_shifts, work.scales, strict=True)
+    ]
+    total = terms[0]
+    if len(terms) == 2:
+        total = compute(shape, lambda *i: terms[0][i] + terms[1][i], "sum")
+        stages.append((total, alu(config, AluOp.ADD)))
+    final = rescaled(total, *work.clip, "scaled")
+    result = compute(shape, lambda *i: final[i].astype("int8"), "result")
 
     s = create_schedule(result)
-    pbuf = s.cache_read(params, Scope.ACC, [t for t in stages if params in s[t].reads()])
+    pbuf = s.cache_read(params, Scope.ACC, [t for t, _ in stages if params in s[t].reads()])
+    s[pbuf].pragma(s[pbuf].leaves[0], "dma_copy")
+    mover.schedule(s)
     out = s[result]
-    entry = out.leaves[0]
-    room = (config.acc_depth - 3 * params.shape[0]) // (len(inputs) * vthreads)
-    if room < 1:
-        raise LoweringError(
-            f"An element-wise tile must fit the acc buffer; {config.name} has "
-            f"{config.acc_depth} entries for {3 * params.shape[0]} parameters and "
-            f"{len(inputs) * vthreads} operands: enlarge acc_bytes."
-        )
-    tiles = -(-shape[0] // (room * vthreads)) * vthreads
-    outer, inner = out.split(entry, factor=-(-shape[0] // tiles))
+    outer, inner = out.split(out.leaves[0], factor=size)
     at = outer
     if vthreads > 1:
         outer, at = out.split(outer, factor=vthreads)
         out.bind(at, "vthread")
     out.pragma(inner, "dma_copy")
-    for stage in (*wide, *stages):
+    for stage, intrin in stages:
         s[stage].set_scope(Scope.ACC)
+        s[stage].tensorize(s[stage].leaves[1], intrin)
+    for stage in (*mover.stages, *(t for t, _ in stages)):
         s[stage].compute_at(out, at)
-    for stage in (*wide, pbuf):
-        s[stage].pragma(s[stage].leaves[0], "dma_copy")
-    for stage in shifted:
-        s[stage].tensorize(s[stage].leaves[1], alu_imm(config, AluOp.SHR))
-    for stage in scaled:
-        s[stage].tensorize(s[stage].leaves[1], rq(config))
-    if len(inputs) == 2:
-        s[added].tensorize(s[added].leaves[1], alu(config, AluOp.ADD))
-        s[total].tensorize(s[total].leaves[1], rq(config))
-    beats = max(1, config.out_elem_bytes // config.axi_bytes)
-    per_entry = len(inputs) * (beats + 2) + (3 if len(inputs) == 2 else 0)
-    return s, result, shape[0] * per_entry + tiles * 2 * config.dram_latency_cycles
+    return s, result

@@ -1,28 +1,32 @@
-"""Max pooling on the ALU, rows and columns apart."""
+"""Max pooling on the ALU, columns and rows apart."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.graph.quantization import pool_params
 from vdla.compiler.targets.vdla.intrinsics import Scope, alu, alu_imm
 from vdla.compiler.te import (
     Expr,
+    Schedule,
     Tensor,
+    TensorIntrin,
     all_of,
     compute,
     create_schedule,
-    max_over,
     maximum,
     minimum,
     placeholder,
-    reduce_axis,
     select,
 )
 from vdla.config import Config
-from vdla.errors import LoweringError
 from vdla.isa import AluOp
 
 from .lowered import LoweredNode, blocks_of
+from .mover import Mover, moves_by_product
+from .pool_tiling import MaxPool, PoolTile, choose_pool_tile
 
 __all__ = ["lower_max_pool", "unsupported_max_pool"]
 
@@ -37,106 +41,202 @@ def unsupported_max_pool(graph: Graph, node: Node) -> str | None:
     return None
 
 
-def _tile(
-    blocks: int, rows: int, row_step: int, reach: int, width: int, columns: int, room: int
-) -> tuple[int, int] | None:
-    """Return blocks and rows of the largest tile, most rows first."""
-    for tile_rows in range(rows, 0, -1):
-        entries = ((tile_rows - 1) * row_step + reach) * (width + columns) + tile_rows * columns
-        if entries <= room:
-            return min(blocks, room // entries), tile_rows
-    return None
-
-
 def lower_max_pool(graph: Graph, node: Node, config: Config, *, vthreads: int) -> LoweredNode:
     """Return a max_pool2d node's schedule.
 
     The maximum over a window is taken over its columns first, then over rows of those: for a 3x3
-    window 6 steps an output instead of 9.
+    window of stride 2, 5 steps an output instead of 8.
 
     Raises
     ------
     LoweringError
-        A window does not fit the accumulator buffer.
+        A window does not fit the scratchpads.
     """
-    data_tensor, output = graph.input_tensors(node)[0], graph.output_tensor(node)
-    batch, height, width, channels = data_tensor.shape
-    n, c = blocks_of(batch, config.batch), blocks_of(channels, config.block_out)
-    (wy, wx), (sy, sx) = node.attrs["window"], node.attrs["strides"]
-    (top, bottom), (left, right) = node.attrs["padding"]
-    params = pool_params(graph, node)
+    source, output = graph.input_tensors(node)[0], graph.output_tensor(node)
+    batch, height, width, channels = source.shape
+    pool = MaxPool(
+        batch_blocks=blocks_of(batch, config.batch),
+        blocks=blocks_of(channels, config.block_out),
+        rows=output.shape[1],
+        columns=output.shape[2],
+        window=node.attrs["window"],
+        strides=node.attrs["strides"],
+        by_product=moves_by_product(config),
+    )
+    tile, cycles = choose_pool_tile(pool, config, vthreads)
     tail = (config.batch, config.block_out)
-    rows, columns = output.shape[1], output.shape[2]
-    data = placeholder((n, c, height, width, *tail), "int8", "data")
-
-    def read(ni: Expr, ci: Expr, y: Expr, x: Expr, b: Expr, o: Expr) -> Expr:
-        value = data[ni, ci, y - top, x - left, b, o].astype("int32")
-        guards = []
-        if top or bottom:
-            guards += [(y + 0).ge(top), (y + 0).lt(top + height)]
-        if left or right:
-            guards += [(x + 0).ge(left), (x + 0).lt(left + width)]
-        return select(all_of(*guards), value, params.pad_value) if guards else value
-
-    high, wide = height + top + bottom, width + left + right
-    pad = compute((n, c, high, wide, *tail), read, "pad")
-    kx, ky = reduce_axis(wx, "kx"), reduce_axis(wy, "ky")
-    across = compute(
-        (n, c, high, columns, *tail),
-        lambda ni, ci, y, x, b, o: max_over(pad[ni, ci, y, x * sx + kx, b, o], kx),
-        "across",
-    )
-    shape = (n, c, rows, columns, *tail)
-    pooled = compute(
-        shape,
-        lambda ni, ci, y, x, b, o: max_over(across[ni, ci, y * sy + ky, x, b, o], ky),
-        "pooled",
-    )
-    stages: list[tuple[Tensor, AluOp]] = []
-    last = pooled
+    data = placeholder((pool.batch_blocks, pool.blocks, height, width, *tail), "int8", "data")
+    stages = _Stages(pool, config)
+    params = pool_params(graph, node)
+    padded = stages.load(data, node.attrs["padding"], params.pad_value)
+    last = stages.maxima(padded)
     if params.clip[0] > _INT8[0]:
-        last = _clipped(last, params.clip[0], AluOp.MAX)
-        stages.append((last, AluOp.MAX))
+        last = stages.limit(last, params.clip[0], AluOp.MAX)
     if params.clip[1] < _INT8[1]:
-        last = _clipped(last, params.clip[1], AluOp.MIN)
-        stages.append((last, AluOp.MIN))
-    result = compute(shape, lambda *i: last[i].astype("int8"), "result")
+        last = stages.limit(last, params.clip[1], AluOp.MIN)
+    result = compute(pool.shape(tail), lambda *i: last(*i).astype("int8"), "result")
+    return LoweredNode(
+        stages.schedule(result, tile, vthreads),
+        (data,),
+        dict(stages.mover.constants),
+        result,
+        config.block_out,
+        config.block_out,
+        0,
+        cycles,
+    )
 
-    reach = wy
-    tile = _tile(c, rows, sy, reach, wide, columns, config.acc_depth // vthreads)
-    if tile is None:
-        raise LoweringError(
-            f"A pooling tile must fit the acc buffer; one row of windows needs "
-            f"{reach * (wide + columns) + columns} of {config.acc_depth // vthreads} entries a "
-            f"virtual thread on {config.name}: enlarge acc_bytes or place the layer on the cpu."
+
+Reader = Callable[..., Expr]
+"""An element by its six indices: image and channel blocks, row, column, image, channel."""
+
+
+class _Stages:
+    """The stages of a pooling operator, in order of their creation."""
+
+    def __init__(self, pool: MaxPool, config: Config) -> None:
+        self.mover = Mover(config)
+        self._pool = pool
+        self._config = config
+        self._tail = (config.batch, config.block_out)
+        self._arithmetic: list[tuple[Tensor, TensorIntrin]] = []
+
+    def load(
+        self, data: Tensor, padding: tuple[tuple[int, int], tuple[int, int]], fill: int
+    ) -> Tensor:
+        """Return the padded input in the scratchpad."""
+        (top, bottom), (left, right) = padding
+        n, c, height, width, *_ = data.shape
+
+        def read(ni: Expr, ci: Expr, y: Expr, x: Expr, b: Expr, o: Expr) -> Expr:
+            value = data[ni, ci, y - top, x - left, b, o]
+            guards = []
+            if top or bottom:
+                guards += [(y + 0).ge(top), (y + 0).lt(top + height)]
+            if left or right:
+                guards += [(x + 0).ge(left), (x + 0).lt(left + width)]
+            return select(all_of(*guards), value, fill) if guards else value
+
+        shape = (n, c, height + top + bottom, width + left + right, *self._tail)
+        return self.mover.load(shape, read, "pad")
+
+    def maxima(self, padded: Tensor) -> Reader:
+        """Return the maximum of each window.
+
+        Rows whose places in their windows are congruent modulo the stride make one tensor. Where
+        only one place falls into a tensor, no other window reads it, and it takes the maximum of
+        all in place.
+        """
+        wanted = self._pool.classes(0)
+        lines = {r: self._across(padded, r, self._pool.rows + max(q)) for r, q in wanted.items()}
+        taps = [
+            (partial(_shifted, lines[r], rows=q), len(steps) == 1)
+            for r, steps in wanted.items()
+            for q in steps
+        ]
+        return self._fold(taps, self._pool.rows, "pooled")
+
+    def _across(self, padded: Tensor, row: int, rows: int) -> Reader:
+        """Return the maxima over columns of every ``strides[0]``-th row from ``row`` on."""
+        pool, (sy, sx) = self._pool, self._pool.strides
+        if not pool.by_product:
+            taps: list[tuple[Reader, bool]] = [
+                (partial(_strided, padded, row, j, sy, sx), False) for j in range(pool.window[1])
+            ]
+            return self._fold(taps, rows, f"across{row}")
+
+        def moved(column: int, columns: int, name: str) -> Reader:
+            def index(ni: Expr, ci: Expr, y: Expr, x: Expr) -> tuple[Expr, ...]:
+                return ni, ci, y * sy + row, x * sx + column
+
+            outer = (pool.batch_blocks, pool.blocks, rows, columns)
+            tensor = self.mover.move((*outer, *self._tail), padded, index, name)
+            return lambda *i: tensor[i]
+
+        classes = pool.classes(1)
+        taps = []
+        for column, steps in classes.items():
+            if len(classes) == 1 and len(steps) > 1:
+                continue
+            reader = moved(column, pool.columns + max(steps), f"column{row}.{column}")
+            taps += [(partial(_shifted, reader, columns=q), len(steps) == 1) for q in steps]
+        return self._with_own(taps, moved, classes, rows, row)
+
+    def _with_own(
+        self,
+        taps: list[tuple[Reader, bool]],
+        moved: Callable[[int, int, str], Reader],
+        classes: dict[int, list[int]],
+        rows: int,
+        row: int,
+    ) -> Reader:
+        """Fold taps; where windows share every column, one tap is brought once more."""
+        if not any(own for _, own in taps):
+            column, steps = next(iter(classes.items()))
+            if not taps:
+                reader = moved(column, self._pool.columns + max(steps), f"column{row}.{column}")
+                taps = [(partial(_shifted, reader, columns=q), False) for q in steps]
+            taps[0] = (moved(column, self._pool.columns, f"own{row}"), True)
+        return self._fold(taps, rows, f"across{row}")
+
+    def _fold(self, taps: list[tuple[Reader, bool]], rows: int, name: str) -> Reader:
+        """Return the maximum of taps, begun with one that may be overwritten."""
+        taps = sorted(taps, key=lambda tap: not tap[1])
+        last, own = taps[0]
+        if len(taps) == 1 and not own:
+            return self.limit(last, _INT8[0], AluOp.MAX, rows)  # a copy that lies in one piece
+        for number, (tap, _) in enumerate(taps[1:]):
+            before = last
+            tensor = compute(
+                self._pool.shape(self._tail, rows),
+                lambda *i, a=before, b=tap: maximum(a(*i), b(*i)),
+                f"{name}.{number}",
+            )
+            self._arithmetic.append((tensor, alu(self._config, AluOp.MAX)))
+            last = partial(_shifted, lambda *i, t=tensor: t[i])
+        return last
+
+    def limit(self, value: Reader, bound: int, operation: AluOp, rows: int | None = None) -> Reader:
+        """Return values limited to a bound."""
+        function = maximum if operation is AluOp.MAX else minimum
+        tensor = compute(
+            self._pool.shape(self._tail, rows),
+            lambda *i: function(value(*i), bound),
+            operation.name.lower(),
         )
-    s = create_schedule(result)
-    out = s[result]
-    on, oc, oy, *_ = out.leaves
-    c_o, c_i = out.split(oc, factor=tile[0])
-    y_o, y_i = out.split(oy, factor=tile[1])
-    out.reorder(on, c_o, y_o, c_i, y_i)
-    at = y_o
-    if vthreads > 1:
-        y_o, at = out.split(y_o, factor=vthreads)
-        out.bind(at, "vthread")
-    out.pragma(c_i, "dma_copy")
-    for stage in (pad, across, pooled, *(t for t, _ in stages)):
-        s[stage].set_scope(Scope.ACC)
-        s[stage].compute_at(out, at)
-    s[pad].pragma(s[pad].leaves[0], "dma_copy")
-    for stage in (across, pooled):
-        *outer, b, o, k = s[stage].leaves
-        s[stage].reorder(*outer, k, b, o)
-        s[stage].tensorize(b, alu(config, AluOp.MAX))
-    for stage, operation in stages:
-        s[stage].tensorize(s[stage].leaves[4], alu_imm(config, operation))
-    beats = max(1, config.out_elem_bytes // config.axi_bytes)
-    loads = n * c * high * wide * beats
-    steps = n * c * (high * columns * (2 * wx + 2) + rows * columns * (2 * wy + 2))
-    return LoweredNode(s, (data,), {}, result, config.block_out, config.block_out, 0, loads + steps)
+        self._arithmetic.append((tensor, alu_imm(self._config, operation)))
+        return lambda *i: tensor[i]
+
+    def schedule(self, result: Tensor, tile: PoolTile, vthreads: int) -> Schedule:
+        """Return the schedule: everything at the loop over tiles."""
+        s = create_schedule(result)
+        self.mover.schedule(s)
+        out = s[result]
+        n, c, y, x, *_ = out.leaves
+        c_o, c_i = out.split(c, factor=tile.blocks)
+        y_o, y_i = out.split(y, factor=tile.rows)
+        x_o, x_i = out.split(x, factor=tile.columns)
+        loops = {"blocks": c_o, "rows": y_o, "columns": x_o}
+        at = x_o
+        if vthreads > 1:
+            loops[tile.thread_axis], at = out.split(loops[tile.thread_axis], factor=vthreads)
+            out.bind(at, "vthread")
+        threads = [at] if vthreads > 1 else []
+        out.reorder(n, *loops.values(), *threads, c_i, y_i, x_i)
+        out.pragma(c_i, "dma_copy")
+        for stage, intrin in self._arithmetic:
+            s[stage].set_scope(Scope.ACC)
+            s[stage].tensorize(s[stage].leaves[4], intrin)
+        for stage in (*self.mover.stages, *(t for t, _ in self._arithmetic)):
+            s[stage].compute_at(out, at)
+        return s
 
 
-def _clipped(tensor: Tensor, bound: int, operation: AluOp) -> Tensor:
-    limit = maximum if operation is AluOp.MAX else minimum
-    return compute(tensor.shape, lambda *i: limit(tensor[i], bound), f"{operation.name.lower()}")
+def _shifted(read: Reader, *i: Expr, rows: int = 0, columns: int = 0) -> Expr:
+    return read(
+        i[0], i[1], i[2] + rows if rows else i[2], i[3] + columns if columns else i[3], *i[4:]
+    )
+
+
+def _strided(tensor: Tensor, row: int, column: int, sy: int, sx: int, *i: Expr) -> Expr:
+    return tensor[i[0], i[1], i[2] * sy + row, i[3] * sx + column, i[4], i[5]]

@@ -13,7 +13,7 @@ from .conv2d import Conv2d, ConvTile
 from .footprint import fits, input_window, threads_of, weight_entries
 from .timeline import play
 
-__all__ = ["Rank", "bound", "candidates", "choose_tile"]
+__all__ = ["Rank", "bound", "candidates", "choose_tile", "options"]
 
 Rank = Callable[[ConvTile], int]
 """Cycles of a candidate, as measured by whoever asks for the search."""
@@ -35,7 +35,7 @@ _STEP_INSTRUCTIONS = 4
 """A load of inputs, one of weights, and two of arithmetic, roughly: what fetch reads a step."""
 
 
-def _options(size: int) -> list[int]:
+def options(size: int) -> list[int]:
     """Return tile sizes that divide a dimension as evenly as possible."""
     return sorted({-(-size // parts) for parts in range(1, size + 1)}, reverse=True)
 
@@ -95,11 +95,11 @@ def candidates(conv: Conv2d, config: Config, vthreads: int) -> Iterator[ConvTile
     axes = ("none",) if vthreads == 1 else ("out", "rows", "none")
     inside = 3 * conv.out_blocks > config.acc_depth // 4
     reduction = conv.reduction_blocks
-    in_options = [reduction] if conv.depthwise else _options(reduction)
-    for columns in _options(conv.out_width):
+    in_options = [reduction] if conv.depthwise else options(reduction)
+    for columns in options(conv.out_width):
         found = False
-        for out_blocks in _options(conv.out_blocks):
-            for rows in _options(conv.out_height):
+        for out_blocks in options(conv.out_blocks):
+            for rows in options(conv.out_height):
                 if out_blocks * rows * columns > config.acc_depth:
                     continue
                 for in_blocks in in_options:

@@ -66,6 +66,16 @@ CASES: dict[str, Callable[[], Graph]] = {
     ),
     "max-4x1": lambda: nodes.pool("max_pool2d", (1, 9, 3, 20), (4, 1), pads=((3, 2), (0, 0))),
     "max-1x1": lambda: nodes.pool("max_pool2d", (1, 1, 1, 20), (1, 1)),
+    "max-1x1-stride-2": lambda: nodes.pool(
+        "max_pool2d", (1, 5, 7, 20), (1, 1), strides=(2, 2), clip=(-60, 60)
+    ),
+    "max-3x3-stride-1": lambda: nodes.pool("max_pool2d", (3, 7, 5, 20), (3, 3), pads=ONE),
+    "max-5x2-stride-2-1": lambda: nodes.pool(
+        "max_pool2d", (1, 9, 8, 20), (5, 2), strides=(2, 1), pads=((2, 2), (0, 1)), clip=(0, 127)
+    ),
+    "max-300-columns": lambda: nodes.pool(
+        "max_pool2d", (1, 4, 300, 3), (3, 3), strides=(2, 2), pads=ONE
+    ),
     "average-2x2": lambda: nodes.pool("avg_pool2d", (1, 7, 5, 20), (2, 2), strides=(2, 2)),
     "average-whole-image": lambda: nodes.pool("avg_pool2d", (3, 7, 5, 255), (7, 5)),
     "average-stride-3": lambda: nodes.pool(
@@ -92,6 +102,7 @@ RECHECKED = (
     "add-7x5",
     "max-3x3-stride-2",
     "max-stride-past-window",
+    "max-5x2-stride-2-1",
     "average-stride-3",
     "mean-7x5",
     "relu6",
