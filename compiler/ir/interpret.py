@@ -8,31 +8,17 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.te.expr import (
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Read,
-    Reduce,
-    Select,
-    Var,
-)
+from vdla.compiler.te.expr import Const, Expr, Read, Reduce
 from vdla.compiler.te.tensor import Tensor
 from vdla.errors import LoweringError
-from vdla.isa import RQ_PACK
 
-from .evaluate import Env, Evaluator
-from .printer import expr_text
+from .evaluate import Evaluator
 from .stmt import Access, Alloc, Block, Buffer, Copy, For, Intrinsic, Move, Stmt, Store
+from .values import COMBINE, ElementCompiler, Value, saturate, wrap
 
 __all__ = ["interpret"]
 
-_Value = Callable[[Env], int]
 _Run = Callable[[], None]
-
-_BITS = {"bool": 1, "int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 def interpret(
@@ -116,7 +102,7 @@ class _Machine:
             return self._move(stmt)
         return self._intrinsic(stmt)
 
-    def _loop(self, slot: int, extent: _Value, body: _Run) -> _Run:
+    def _loop(self, slot: int, extent: Value, body: _Run) -> _Run:
         env = self._env
 
         def run() -> None:
@@ -156,27 +142,27 @@ class _Machine:
             )
         cells[at] = value
 
-    def _offset(self, access: Access) -> _Value:
+    def _offset(self, access: Access) -> Value:
         return self._evaluator.compile(access.offset)
 
     def _store(self, stmt: Store) -> _Run:
         loads = [(access.buffer, self._offset(access)) for access in stmt.loads]
 
-        def load(position: int) -> _Value:
+        def load(position: int) -> Value:
             buffer, offset = loads[position]
             return lambda env: self._read(buffer, offset(env))
 
         value, combine = stmt.value, None
         if isinstance(stmt.value, Reduce):
-            value, combine = stmt.value.source, _COMBINE[stmt.value.kind]
-        compute = _Compiler(self._evaluator, None, load).value(value)
+            value, combine = stmt.value.source, COMBINE[stmt.value.kind]
+        compute = ElementCompiler(self._evaluator, None, load).value(value)
         buffer, offset, env = stmt.target.buffer, self._offset(stmt.target), self._env
 
         def run() -> None:
             at, result = offset(env), compute(env)
             if combine is not None:
                 result = combine(self._read(buffer, at), result)
-            self._write(buffer, at, _wrap(result, buffer.dtype))
+            self._write(buffer, at, wrap(result, buffer.dtype))
 
         return run
 
@@ -188,7 +174,7 @@ class _Machine:
         def element() -> None:
             inside = all(holds(value(env)) for value, holds in conditions)
             value = self._read(read, source(env)) if inside else stmt.pad_value
-            self._write(write, target(env), _saturate(value, write.dtype))
+            self._write(write, target(env), saturate(value, write.dtype))
 
         body: _Run = element
         for var, extent in reversed(stmt.loops):
@@ -220,18 +206,18 @@ class _Machine:
         }
         evaluator = self._evaluator
 
-        def read(expr: Read) -> _Value:
+        def read(expr: Read) -> Value:
             buffer, base = places[expr.tensor]
             within = evaluator.compile(_row_major(expr.tensor.shape, expr.indices))
             return lambda env: self._read(buffer, base(env) + within(env))
 
-        compute = _Compiler(evaluator, stmt, read=read).value(source)
+        compute = ElementCompiler(evaluator, stmt, read=read).value(source)
         axes = [evaluator.slot(axis.var) for axis in (*declared.axes, *steps)]
         tile = list(product(*(range(extent) for extent in declared.shape)))
         inner = list(product(*(range(_constant(axis.extent)) for axis in steps)))
         output, offset, env = stmt.output.buffer, self._offset(stmt.output), self._env
         first = [evaluator.slot(var) for var in stmt.first]
-        combine = _COMBINE[body.kind] if isinstance(body, Reduce) else None
+        combine = COMBINE[body.kind] if isinstance(body, Reduce) else None
 
         def values_at(point: Sequence[int]) -> Iterable[int]:
             for step in inner:
@@ -252,142 +238,11 @@ class _Machine:
                     result = self._read(output, base + k)
                     for value in values_at(point):
                         result = combine(result, value)
-                results.append(_wrap(result, declared.dtype))
+                results.append(wrap(result, declared.dtype))
             for k, result in enumerate(results):
                 self._write(output, base + k, result)
 
         return run
-
-
-class _Compiler:
-    """Turns expressions into functions of the loops' values; sums wrap at their dtype's width.
-
-    Parameters
-    ----------
-    evaluator : Evaluator
-        Owns the slots of loop variables.
-    call : Intrinsic or None
-        Gives the values of a declaration's scalars and of its calls' attributes.
-    load : callable
-        Returns the function that reads a store's load.
-    read : callable
-        Returns the function that reads an element of a declaration's operand.
-    """
-
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        call: Intrinsic | None,
-        load: Callable[[int], _Value] | None = None,
-        read: Callable[[Read], _Value] | None = None,
-    ) -> None:
-        self._evaluator, self._load, self._read = evaluator, load, read
-        self._scalars: dict[Var, int] = {}
-        self._attributes: list[int] = []
-        if call is not None:
-            count = len(call.intrin.scalars)
-            self._scalars = dict(zip(call.intrin.scalars, call.scalars[:count], strict=True))
-            self._attributes = list(call.scalars[count:])
-
-    def value(self, expr: Expr) -> _Value:
-        """Return a function that evaluates an expression."""
-        if isinstance(expr, Const) or (isinstance(expr, Var) and expr in self._scalars):
-            constant = expr.value if isinstance(expr, Const) else self._scalars[expr]
-            return lambda env: constant
-        if isinstance(expr, Var):
-            slot = self._evaluator.slot(expr)
-            return lambda env: env[slot]
-        if isinstance(expr, Binary):
-            a, b, operate, dtype = (
-                self.value(expr.a),
-                self.value(expr.b),
-                _BINARY[expr.op],
-                expr.dtype,
-            )
-            return lambda env: _wrap(operate(a(env), b(env)), dtype)
-        if isinstance(expr, Cast):
-            inner, target = self.value(expr.value), expr.dtype
-            return lambda env: _saturate(inner(env), target)
-        if isinstance(expr, Select):
-            parts = (expr.condition, expr.then, expr.other)
-            condition, then, other = (self.value(part) for part in parts)
-            return lambda env: then(env) if condition(env) else other(env)
-        if isinstance(expr, Read) and self._read is not None:
-            return self._read(expr)
-        if isinstance(expr, Call):
-            return self._call(expr)
-        raise LoweringError(f"Only expressions of one element can run, not {expr_text(expr)}.")
-
-    def _call(self, expr: Call) -> _Value:
-        if expr.name == "load" and self._load is not None:
-            return self._load(dict(expr.attrs)["position"])
-        if expr.name != "requantize":
-            raise LoweringError(f"A call must be of requantize, not of {expr.name}.")
-        low, high = (value for _, value in expr.attrs)
-        if self._attributes:
-            low, high = self._attributes[:2]
-            del self._attributes[:2]
-        x, bias, multiplier, packed = (self.value(arg) for arg in expr.args)
-        return lambda env: _requantize(x(env), bias(env), multiplier(env), packed(env), low, high)
-
-
-_COMBINE: dict[str, Callable[[int, int], int]] = {"sum": lambda a, b: a + b, "max": max, "min": min}
-
-
-def _shift_right(a: int, b: int) -> int:
-    return a >> b if b >= 0 else a << -b
-
-
-_BINARY: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-    ">>": _shift_right,
-    "<<": lambda a, b: _shift_right(a, -b),
-    "<": lambda a, b: int(a < b),
-    "<=": lambda a, b: int(a <= b),
-    "and": lambda a, b: int(bool(a) and bool(b)),
-}
-
-
-def _wrap(value: int, dtype: str) -> int:
-    if dtype in ("bool", "float32"):
-        return value
-    bits = _BITS[dtype]
-    low = value & ((1 << bits) - 1)
-    return low - (1 << bits) if dtype[0] == "i" and low >> (bits - 1) else low
-
-
-def _saturate(value: int, dtype: str) -> int:
-    if dtype in ("bool", "float32"):
-        return value
-    bits = _BITS[dtype]
-    least, greatest = (
-        (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "i" else (0, (1 << bits) - 1)
-    )
-    return max(least, min(greatest, value))
-
-
-def _requantize(x: int, bias: int, multiplier: int, packed: int, low: int, high: int) -> int:
-    field = {}
-    for bits in RQ_PACK:
-        value = packed >> bits.lsb & ((1 << bits.width) - 1)
-        negative = bits.signed and value >> (bits.width - 1)
-        field[bits.name] = value - (1 << bits.width) if negative else value
-    product_, shift = _wrap(x + bias, "int32") * multiplier, field["shift"]
-    if field["single"]:
-        scaled = product_ + (1 << 30 + shift) >> 31 + shift
-    else:
-        rounded = min(product_ + (1 << 30) >> 31, (1 << 31) - 1)
-        half = 1 << shift >> 1
-        scaled = abs(rounded) + half >> shift
-        scaled = scaled if rounded >= 0 else -scaled
-    scaled += field["zero_point"]
-    return _wrap(max(low, min(high, scaled)) if low <= high else scaled, "int32")
 
 
 def _row_major(shape: Sequence[int], indices: Sequence[Expr]) -> Expr:

@@ -21,8 +21,9 @@ def verify(body: Stmt, stage: str, *, threads: bool = True) -> None:
     """Check scoping and bounds.
 
     Every variable is bound by an enclosing loop, once; every scratchpad buffer is allocated
-    around its uses; every tile lies inside its buffer; no virtual thread is left where ``threads`` is
-    False. Bounds that interval arithmetic leaves open are counted out where that takes few steps.
+    around its uses; every tile lies inside its buffer; no virtual thread is left where
+    ``threads`` is False. Bounds that interval arithmetic leaves open are counted out where that
+    takes few steps.
 
     Raises
     ------

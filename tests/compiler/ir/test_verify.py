@@ -13,7 +13,7 @@ from vdla.config import TINY
 from vdla.errors import LoweringError
 from vdla.isa import AluOp
 
-I, J = Var("i"), Var("j")
+X, J = Var("i"), Var("j")
 A = Buffer("a", "int32", "global", 8)
 B = Buffer("b", "int32", "acc", 4)
 
@@ -23,10 +23,10 @@ def store(offset, buffer=A) -> Store:
 
 
 BROKEN = {
-    "no loop": (store(I), "After pass, i is used outside its loop"),
+    "no loop": (store(X), "After pass, i is used outside its loop"),
     "no allocation": (store(Const(0), B), "After pass, b is used outside its allocation"),
     "loop twice": (
-        For(I, Const(2), For(I, Const(2), store(I))),
+        For(X, Const(2), For(X, Const(2), store(X))),
         "After pass, loop i is bound twice",
     ),
     "allocated twice": (
@@ -34,23 +34,23 @@ BROKEN = {
         "After pass, b is allocated twice",
     ),
     "past the end": (
-        For(I, Const(3), store(I * 4)),
+        For(X, Const(3), store(X * 4)),
         "After pass, a[i * 4] reaches 0..8, outside 0..7",
     ),
     "before the start": (
-        For(I, Const(3), store(I - 1)),
+        For(X, Const(3), store(X - 1)),
         "reaches -1..1, outside 0..7",
     ),
     "extent of an inner variable": (
-        For(I, J + 1, For(J, Const(2), store(I + J))),
+        For(X, J + 1, For(J, Const(2), store(X + J))),
         "After pass, j is used outside its loop",
     ),
     "thread left": (
-        For(I, Const(2), store(I), "vthread"),
+        For(X, Const(2), store(X), "vthread"),
         "After pass, virtual thread i is left",
     ),
     "copy past the end": (
-        Alloc(B, Copy(Access(B, I), Access(A, I), ((I, Const(5)),))),
+        Alloc(B, Copy(Access(B, X), Access(A, X), ((X, Const(5)),))),
         "After pass, b[i] reaches 0..4, outside 0..3",
     ),
     "tile past the end": (
@@ -77,16 +77,16 @@ def test_broken(name: str) -> None:
 
 def test_a_load_that_a_select_guards_may_reach_outside() -> None:
     load = Call("load", (), "int32", (("position", 0),))
-    guarded = Select(I.ge(1), load, Const(0))
-    body = For(I, Const(9), Store(Access(A, I // 2), guarded, (Access(A, I - 1),)))
+    guarded = Select(X.ge(1), load, Const(0))
+    body = For(X, Const(9), Store(Access(A, X // 2), guarded, (Access(A, X - 1),)))
     verify(body, "pass")
-    bare = For(I, Const(9), Store(Access(A, I // 2), load, (Access(A, I - 1),)))
+    bare = For(X, Const(9), Store(Access(A, X // 2), load, (Access(A, X - 1),)))
     with pytest.raises(LoweringError, match=r"reaches -1\.\.7"):
         verify(bare, "pass")
 
 
 def test_bounds_too_loose_to_tell_are_counted_out() -> None:
     """``2 * (i // 2) + i % 2`` never passes 7, though its parts' maxima add up to 8 at i = 6."""
-    body = For(I, Const(7), store(I // 2 * 2 + I % 2))
+    body = For(X, Const(7), store(X // 2 * 2 + X % 2))
     verify(Block((body,)), "pass")
-    verify(For(I, Const(4), For(J, Const(4), store((I * 4 + J) % 7 + (I * 4 + J) // 15))), "pass")
+    verify(For(X, Const(4), For(J, Const(4), store((X * 4 + J) % 7 + (X * 4 + J) // 15))), "pass")

@@ -77,7 +77,7 @@ def test_quotients_give_up_their_multiples() -> None:
     assert simplify((X * 8 + 3) // 8) == X
     assert simplify((X * 8 + 3) % 8) == Const(3)
     assert simplify((X * 6 + Y) // 3) == simplify(X * 2 + Y // 3)
-    assert simplify((X * 6 + Y - 1) % 3) == (Y + 2) % 3
+    assert expr_text(simplify((X * 6 + Y - 1) % 3)) == "(y + 2) % 3"
 
 
 def test_affine() -> None:
@@ -104,7 +104,7 @@ def test_operators_fold_and_keep_dtypes() -> None:
     assert (1 - a[X]).dtype == "int8"
     assert a[X].astype("int32").dtype == "int32"
     assert X.lt(3).dtype == "bool"
-    assert Const(5) + 3 == Const(8)
+    assert (Const(5) + 3) == Const(8)
     assert X * 1 is X
     assert X + 0 is X
     assert X * 0 == Const(0)

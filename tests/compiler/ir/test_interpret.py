@@ -1,0 +1,117 @@
+"""The interpreter of loop IR: intrinsics by their declarations, copies, moves, and its refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.compiler.targets.operators import OPERATORS
+from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.ir.stmt import Access, Alloc, Block, Buffer, For, Store
+from vdla.compiler.lower.nest import build_nests
+from vdla.compiler.lower.vthread import interleave_threads
+from vdla.compiler.targets.vdla.intrinsics import Scope, rq
+from vdla.compiler.te import Var, compute, create_schedule, placeholder, requantize
+from vdla.compiler.te.expr import Call, Const
+from vdla.config import TINY
+from vdla.errors import LoweringError
+from vdla.sim.functional.requantize import requantize as requantized
+
+X = Var("i")
+OUT = placeholder((4,), "int32", "out")
+A = Buffer("out", "int32", "global", 4)
+B = Buffer("b", "int32", "acc", 2)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_tensorized_schedules(name: str, threads: int, seed: int) -> None:
+    """What the back end gets already computes the expression: a fault after it is the target's."""
+    case = OPERATORS[name](np.random.default_rng(seed), TINY, threads)
+    nest = build_nests(case.schedule)
+    for body in (nest.body, interleave_threads(nest.body)):
+        results = interpret(body, nest.arguments, case.inputs)
+        np.testing.assert_array_equal(results[case.result], case.expected)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-128, 127), (-20, 90), (0, -1)])
+@pytest.mark.parametrize("tensorized", [False, True])
+def test_requantization(low: int, high: int, tensorized: bool) -> None:
+    """The same as the functional model's, in a scalar loop and as an intrinsic."""
+    n, tail = 200, (TINY.batch, TINY.block_out)
+    x = placeholder((n, *tail), "int32", "x")
+    p = placeholder((n, 3, *tail), "int32", "p")
+    y = compute(
+        x.shape,
+        lambda i, b, o: requantize(x[i, b, o], *(p[i, k, b, o] for k in range(3)), low, high),
+        "y",
+    )
+    s = create_schedule(y)
+    if tensorized:
+        s.cache_read(x, Scope.ACC, [y])
+        s.cache_read(p, Scope.ACC, [y])
+        s[y].set_scope(Scope.ACC)
+        s[y].tensorize(s[y].leaves[1], rq(TINY))
+    rng = np.random.default_rng(0)
+    values = rng.integers(-(1 << 31), 1 << 31, x.shape).astype(np.int32)
+    values[: n // 2] >>= rng.integers(0, 31, (n // 2, *tail)).astype(np.int32)
+    params = np.empty(p.shape, np.int32)
+    params[:, 0] = rng.integers(-(1 << 20), 1 << 20, x.shape)
+    params[:, 1] = rng.integers(0, 1 << 31, x.shape)
+    shift, zero = rng.integers(0, 32, x.shape), rng.integers(-128, 128, x.shape)
+    params[:, 2] = shift | (zero & 255) << 8 | rng.integers(0, 2, x.shape) << 16
+    clip = (low & 255) | (high & 255) << 8
+    expected = requantized(values, params[:, 0], params[:, 1], params[:, 2], clip)
+    nest = build_nests(s)
+    results = interpret(nest.body, nest.arguments, {x: values, p: params})
+    np.testing.assert_array_equal(results[y], expected)
+
+
+ONE = Const(1)
+
+
+def store(offset, value=ONE, loads=(), buffer=A) -> Store:
+    return Store(Access(buffer, offset), value, loads)
+
+
+LOAD = Call("load", (), "int32", (("position", 0),))
+FAULTS = {
+    "unwritten": (
+        Alloc(B, For(X, Const(4), store(X, LOAD, (Access(B, Const(1)),)))),
+        r"b\[1\] must be written before it is read",
+    ),
+    "left from the last time": (
+        For(
+            X,
+            Const(4),
+            Alloc(
+                B,
+                Block(
+                    (
+                        For(Var("j"), Const(1) - X // 1 % 2, store(Const(0), buffer=B)),
+                        store(X, LOAD, (Access(B, Const(0)),)),
+                    )
+                ),
+            ),
+        ),
+        r"b\[0\] must be written before it is read",
+    ),
+    "not computed": (store(Const(0)), "Every element of out must be computed; element 1 is not"),
+    "write outside": (For(X, Const(5), store(X)), r"A write of out must lie in 0\.\.3, not at 4"),
+    "read outside": (
+        store(Const(0), LOAD, (Access(A, Const(-1)),)),
+        r"A read of out must lie in 0\.\.3, not at -1",
+    ),
+    "unknown call": (
+        store(Const(0), Call("sine", (), "int32")),
+        "A call must be of requantize, not of sine",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault(name: str) -> None:
+    body, message = FAULTS[name]
+    with pytest.raises(LoweringError, match=message):
+        interpret(body, {OUT: A}, {})
