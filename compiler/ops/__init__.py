@@ -18,14 +18,13 @@ _ELEMENTWISE = ("add", "quantize", "relu", "relu6")
 
 def unsupported(graph: Graph, node: Node, config: Config) -> str | None:
     """Return why the accelerator cannot take a node, or None where it can."""
-    del config  # what fits a configuration is a matter of tiling
     if node.op not in (*_CONVOLUTIONS, *_ELEMENTWISE, "max_pool2d"):
         return f"the accelerator has no {node.op}"
     tensors = (graph.input_tensors(node)[0], graph.output_tensor(node))
     if any(str(tensor.dtype) != "int8" for tensor in tensors):
         return "its activations are not int8"
     if node.op in _CONVOLUTIONS:
-        return unsupported_convolution(graph, node)
+        return unsupported_convolution(graph, node, config)
     if node.op in _ELEMENTWISE:
         return unsupported_elementwise(graph, node)
     return unsupported_max_pool(graph, node)

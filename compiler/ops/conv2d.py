@@ -45,6 +45,9 @@ class Conv2d:
         For depthwise, input blocks that one output block meets and the reverse; one of them is 1.
     shared_weights : bool
         For depthwise, one diagonal block serves all taps and channels: a sum over windows.
+    params_by_place : bool
+        Requantization parameters differ between places of the result and not between channels:
+        averages of windows that reach into the padding by different amounts.
     clip : (int, int)
         Range of the result.
     """
@@ -62,6 +65,7 @@ class Conv2d:
     in_per_out: int = 1
     out_per_in: int = 1
     shared_weights: bool = False
+    params_by_place: bool = False
     zero_point: int = 0
     clip: tuple[int, int] = (-128, 127)
 
@@ -151,13 +155,14 @@ def conv2d(conv: Conv2d, config: Config) -> ConvTensors:
 
     Layouts: data ``(N, C, H, W, batch, block_in)`` int8; weights ``(K, C, kh, kw, block_out,
     block_in)`` int8, of depthwise ones C is `Conv2d.reduction_blocks`; parameters ``(K, 3, batch,
-    block_out)`` int32: bias, multiplier, packed shift; result ``(N, K, OH, OW, batch,
-    block_out)`` int8. N, C and K count blocks.
+    block_out)`` int32: bias, multiplier, packed shift, or by place ``(OH, OW, 3, batch,
+    block_out)``; result ``(N, K, OH, OW, batch, block_out)`` int8. N, C and K count blocks.
     """
     b, bi, bo = config.batch, config.block_in, config.block_out
     n, k, taps = conv.batch_blocks, conv.out_blocks, conv.kernel
     data = placeholder((n, conv.in_blocks, conv.height, conv.width, b, bi), "int8", "data")
-    params = placeholder((k, 3, b, bo), "int32", "params")
+    places = (conv.out_height, conv.out_width) if conv.params_by_place else (k,)
+    params = placeholder((*places, 3, b, bo), "int32", "params")
     shared = (conv.out_per_in, conv.in_per_out, 1, 1, bo, bi)
     packed = (k, conv.reduction_blocks, *taps, bo, bi)
     weights = placeholder(shared if conv.shared_weights else packed, "int8", "weights")
@@ -181,7 +186,8 @@ def conv2d(conv: Conv2d, config: Config) -> ConvTensors:
     low, high = conv.clip
 
     def rescale(ni: IterVar, ko: IterVar, y: IterVar, x: IterVar, bb: IterVar, oo: IterVar) -> Expr:
-        bias, multiplier, shift = (params[ko, part, bb, oo] for part in range(3))
+        place = (y, x) if conv.params_by_place else (ko,)
+        bias, multiplier, shift = (params[(*place, part, bb, oo)] for part in range(3))
         return requantize(acc[ni, ko, y, x, bb, oo], bias, multiplier, shift, low, high)
 
     scaled = compute(shape, rescale, "rq")

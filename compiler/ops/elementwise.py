@@ -47,11 +47,10 @@ def unsupported_elementwise(graph: Graph, node: Node) -> str | None:
         return "an input is constant"
     if any(t.quant is None or str(t.dtype) != "int8" for t in tensors):
         return "its tensors are not quantized int8"
+    shifts = [rescale_params(graph, node).right_shift] if node.op != "add" else []
     if node.op == "add":
         add = add_params(graph, node)
-        shifts = (*add.input_right_shift, add.output_right_shift)
-    else:
-        shifts = (rescale_params(graph, node).right_shift,)
+        shifts += [*add.input_right_shift, add.output_right_shift]
     if not all(0 <= shift <= 31 for shift in shifts):
         return "a multiplier is not below 1"
     return None
@@ -222,8 +221,8 @@ def _schedule(
         k = next(number)
 
         def body(*i: Expr) -> Expr:
-            entry = [params[k, part, i[1], i[2]] for part in range(3)]
-            return requantize(x[i], *entry, low, high)
+            bias, multiplier, packed = (params[k, part, i[1], i[2]] for part in range(3))
+            return requantize(x[i], bias, multiplier, packed, low, high)
 
         stages.append((compute(shape, body, name), rq(config)))
         return stages[-1][0]

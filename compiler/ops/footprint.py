@@ -6,7 +6,7 @@ from vdla.config import Config
 
 from .conv2d import Conv2d, ConvTile
 
-__all__ = ["fits", "input_window", "threads_of", "weight_entries"]
+__all__ = ["fits", "input_window", "param_entries", "threads_of", "weight_entries"]
 
 
 def input_window(
@@ -34,6 +34,13 @@ def weight_entries(conv: Conv2d, out_blocks: int, in_blocks: int) -> int:
     return out_blocks * in_blocks * conv.kernel[0] * conv.kernel[1]
 
 
+def param_entries(conv: Conv2d, tile: ConvTile) -> int:
+    """Return the requantization parameters that are loaded at a time."""
+    if conv.params_by_place:
+        return 3 * tile.rows * tile.columns
+    return 3 * (tile.out_blocks if tile.params_inside else conv.out_blocks)
+
+
 def threads_of(conv: Conv2d, tile: ConvTile) -> int:
     """Return how many virtual threads have work."""
     if tile.thread_axis == "none":
@@ -57,7 +64,7 @@ def fits(conv: Conv2d, tile: ConvTile, config: Config) -> bool:
         conv, tile.out_blocks, conv.reduction_blocks if outside else tile.in_blocks
     )
     copies = 1 if outside and tile.thread_axis == "rows" else threads
-    params = 3 * (tile.out_blocks * threads if tile.params_inside else conv.out_blocks)
+    params = param_entries(conv, tile) * (threads if tile.params_inside else 1)
     results = tile.out_blocks * tile.rows * tile.columns * threads
     return (
         blocks * rows * columns * threads <= config.inp_depth

@@ -10,7 +10,7 @@ from vdla.isa import RQ_PACK
 
 from .lowered import blocks_of
 
-__all__ = ["diagonal_weights", "dense_weights", "requantize_params", "split_lanes"]
+__all__ = ["dense_weights", "diagonal_blocks", "diagonal_weights", "requantize_params"]
 
 
 def dense_weights(weights: NDArray[np.int8], config: Config) -> NDArray[np.int8]:
@@ -34,31 +34,55 @@ def dense_weights(weights: NDArray[np.int8], config: Config) -> NDArray[np.int8]
     return np.ascontiguousarray(blocked.transpose(0, 4, 2, 3, 1, 5))
 
 
-def diagonal_weights(weights: NDArray[np.int8], config: Config) -> NDArray[np.int8]:
+def diagonal_blocks(multiplier: int, config: Config) -> tuple[int, int] | None:
+    """Return the input blocks an output block meets in a depthwise convolution, and the reverse.
+
+    Parameters
+    ----------
+    multiplier : int
+        Outputs of each channel.
+
+    Returns
+    -------
+    (int, int) or None
+        One of them is 1. None where neither block holds a whole number of the other's channels.
+    """
+    made = config.block_in * multiplier
+    if made % config.block_out and config.block_out % made:
+        return None
+    return max(1, config.block_out // made), max(1, made // config.block_out)
+
+
+def diagonal_weights(
+    weights: NDArray[np.int8], config: Config, multiplier: int = 1
+) -> NDArray[np.int8]:
     """Pack depthwise weights as blocks with one weight a row.
 
     Parameters
     ----------
-    weights : ndarray of int8, shape (KH, KW, C)
+    weights : ndarray of int8, shape (KH, KW, C * multiplier)
+    config : Config
+    multiplier : int
+        Outputs of each channel.
 
     Returns
     -------
-    ndarray of int8, shape (C / block_out, r, KH, KW, block_out, block_in)
-        ``r`` blocks of input channels meet one block of output channels: block_out / block_in, or
-        1 where an input block holds several output blocks.
+    ndarray of int8, shape (C * multiplier / block_out, r, KH, KW, block_out, block_in)
+        ``r`` blocks of input channels meet one block of output channels.
     """
     height, width, channels = weights.shape
     bo, bi = config.block_out, config.block_in
-    k, r = blocks_of(channels, bo), max(1, bo // bi)
-    packed = np.zeros((k, r, height, width, bo, bi), np.int8)
-    for channel in range(channels):
-        block, row = divmod(channel, bo)
-        part, column = divmod(row, bi) if bo >= bi else (0, channel % bi)
-        packed[block, part, :, :, row, column] = weights[:, :, channel]
+    blocks = diagonal_blocks(multiplier, config)
+    assert blocks is not None
+    packed = np.zeros((blocks_of(channels, bo), blocks[0], height, width, bo, bi), np.int8)
+    out = np.arange(channels)
+    block, row = np.divmod(out, bo)
+    source, column = np.divmod(out // multiplier, bi)
+    packed[block, source % blocks[0], :, :, row, column] = weights.transpose(2, 0, 1)
     return packed
 
 
-def split_lanes(values: NDArray[np.int32], config: Config) -> NDArray[np.int32]:
+def _split_lanes(values: NDArray[np.int32], config: Config) -> NDArray[np.int32]:
     """Return one value a channel as ACC entries, shape (C / block_out, batch, block_out)."""
     blocks = blocks_of(len(values), config.block_out)
     padded = np.zeros(blocks * config.block_out, np.int32)
@@ -95,4 +119,4 @@ def requantize_params(
         mask = (1 << bits.width) - 1
         packed |= (np.asarray(fields[bits.name], np.int64) & mask) << bits.lsb
     parts = [bias, multiplier, packed.astype(np.int32)]
-    return np.ascontiguousarray(np.stack([split_lanes(p, config) for p in parts], axis=1))
+    return np.ascontiguousarray(np.stack([_split_lanes(p, config) for p in parts], axis=1))

@@ -129,7 +129,7 @@ class _Stages:
         """
         wanted = self._pool.classes(0)
         lines = {r: self._across(padded, r, self._pool.rows + max(q)) for r, q in wanted.items()}
-        taps = [
+        taps: list[tuple[Reader, bool]] = [
             (partial(_shifted, lines[r], rows=q), len(steps) == 1)
             for r, steps in wanted.items()
             for q in steps

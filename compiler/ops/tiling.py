@@ -7,10 +7,16 @@ from math import prod
 
 from vdla.config import Config
 from vdla.errors import LoweringError
-from vdla.timing import INSTRUCTION_BYTES, compute_latency, store_latency, unloaded_load_latency
+from vdla.timing import (
+    INSTRUCTION_BYTES,
+    TIMING,
+    compute_latency,
+    store_latency,
+    unloaded_load_latency,
+)
 
 from .conv2d import Conv2d, ConvTile
-from .footprint import fits, input_window, threads_of, weight_entries
+from .footprint import fits, input_window, param_entries, threads_of, weight_entries
 from .timeline import play
 
 __all__ = ["Rank", "bound", "candidates", "choose_tile", "options"]
@@ -67,7 +73,9 @@ def bound(conv: Conv2d, tile: ConvTile, config: Config) -> int:
     if tile.params_inside:
         entry = config.acc_elem_bytes // config.axi_bytes
         load = unloaded_load_latency(config) + compute_latency(config)
-        arithmetic += tiles * (load + 3 * tile.out_blocks * entry)
+        arithmetic += tiles * (load + param_entries(conv, tile) * entry)
+    if conv.params_by_place:
+        arithmetic += conv.vectors * TIMING.rq_parameter_reads
     whole = wgt_cycles * parts
     outside = tile.weights_outside
     weights = whole * (tiles_k if outside else tiles)
@@ -93,7 +101,7 @@ def bound(conv: Conv2d, tile: ConvTile, config: Config) -> int:
 def candidates(conv: Conv2d, config: Config, vthreads: int) -> Iterator[ConvTile]:
     """Yield every tile of the template that fits the scratchpads."""
     axes = ("none",) if vthreads == 1 else ("out", "rows", "none")
-    inside = 3 * conv.out_blocks > config.acc_depth // 4
+    inside = conv.params_by_place or 3 * conv.out_blocks > config.acc_depth // 4
     reduction = conv.reduction_blocks
     in_options = [reduction] if conv.depthwise else options(reduction)
     for columns in options(conv.out_width):

@@ -15,7 +15,7 @@ from vdla.timing import (
 )
 
 from .conv2d import Conv2d, ConvTile
-from .footprint import input_window, weight_entries
+from .footprint import input_window, param_entries, weight_entries
 
 __all__ = ["play"]
 
@@ -194,10 +194,13 @@ class _Player:
     def _requantize(self, tile: Tile) -> list[float]:
         """Return when each output block is ready to be stored."""
         if self.tile.params_inside:
-            self.compute += self._drain + self._load.latency + 3 * tile[0] * self._acc
+            params = param_entries(self.conv, self.tile) * self._acc
+            self.compute += self._drain + self._load.latency + params
         done = []
         for _ in range(tile[0]):
-            self.compute += TIMING.rq_parameter_reads + tile[1] * tile[2]
+            vectors = tile[1] * tile[2]
+            switches = vectors if self.conv.params_by_place else 1
+            self.compute += TIMING.rq_parameter_reads * switches + vectors
             done.append(self.compute + self._drain)
         return done
 

@@ -47,6 +47,11 @@ CASES: dict[str, Callable[[], Graph]] = {
     "depthwise-5x5-dilated": lambda: nodes.depthwise(
         (1, 9, 8, 20), (5, 5), dilation=(2, 1), pads=((3, 3), (2, 2)), clip=(0, 90)
     ),
+    "depthwise-2-a-channel": lambda: nodes.depthwise(
+        (1, 7, 5, 20), multiplier=2, strides=(2, 1), pads=ONE
+    ),
+    "depthwise-4-a-channel-batch-3": lambda: nodes.depthwise((3, 5, 5, 3), (2, 2), multiplier=4),
+    "depthwise-8-of-1-channel": lambda: nodes.depthwise((1, 9, 8, 1), multiplier=8, pads=ONE),
     "dense-255": lambda: nodes.dense((1, 255), 20),
     "dense-batch-4": lambda: nodes.dense((4, 20), 255, zeros=(-128, 127)),
     "dense-batch-5-double": lambda: nodes.dense((5, 3), 3, zeros=(127, 0), rounding="double"),
@@ -81,6 +86,11 @@ CASES: dict[str, Callable[[], Graph]] = {
     "average-stride-3": lambda: nodes.pool(
         "avg_pool2d", (1, 7, 5, 3), (3, 2), strides=(3, 3), clip=(-10, 20)
     ),
+    "average-3x3-same": lambda: nodes.pool("avg_pool2d", (1, 7, 5, 20), (3, 3), pads=ONE),
+    "average-3x2-same-stride-2": lambda: nodes.pool(
+        "avg_pool2d", (3, 8, 9, 40), (3, 2), strides=(2, 2), pads=((0, 1), (0, 1)), clip=(-9, 40)
+    ),
+    "average-1x1-stride-2": lambda: nodes.pool("avg_pool2d", (1, 7, 5, 20), (1, 1), strides=(2, 2)),
     "mean-7x5": lambda: nodes.mean((1, 7, 5, 20)),
     "mean-batch-4": lambda: nodes.mean((4, 7, 7, 255), keep_dims=True, zeros=(-128, -128)),
     "mean-1x1-image": lambda: nodes.mean((1, 1, 1, 3), scales=(0.5, 0.7)),
@@ -104,6 +114,8 @@ RECHECKED = (
     "max-stride-past-window",
     "max-5x2-stride-2-1",
     "average-stride-3",
+    "average-3x2-same-stride-2",
+    "depthwise-2-a-channel",
     "mean-7x5",
     "relu6",
 )
