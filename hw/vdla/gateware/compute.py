@@ -142,6 +142,7 @@ class Compute(wiring.Component):
             loader.index.eq(self.index),
             sequencer.index.eq(self.index),
             loader.start.eq(load_start),
+            *(mine.eq(given) for mine, given in zip(loader.bases, self.bases, strict=True)),
             issue.vector.eq(sequencer.vector),
             issue.valid.eq(sequencer.vector_valid),
             sequencer.vector_take.eq(issue.take),

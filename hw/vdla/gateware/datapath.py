@@ -96,13 +96,14 @@ class DataPath(wiring.Component):
         """Read INP and WGT at stage 0 and return the sums at the operand stage."""
         config = self._config
         m.submodules.product = product = MatrixProduct(config)
-        inp, wgt = Signal.like(self.inp), Signal.like(self.wgt)
-        m.d.comb += [
-            self.inp_address.eq(self.slot.inp),
-            self.wgt_address.eq(self.slot.wgt),
-            self.operand_read.eq(self.slot_valid & self.slot.multiplies),
-        ]
-        m.d.sync += [inp.eq(self.inp), wgt.eq(self.wgt)]
+        inp, wgt = self.inp, self.wgt
+        for step in ("output", "broadcast"):
+            inp_next, wgt_next = (
+                Signal.like(self.inp, name=f"inp_{step}"),
+                Signal.like(self.wgt, name=f"wgt_{step}"),
+            )
+            m.d.sync += [inp_next.eq(inp), wgt_next.eq(wgt)]
+            inp, wgt = inp_next, wgt_next
         m.d.comb += [product.inp.eq(inp), product.wgt.eq(wgt)]
         return product.sums
 
