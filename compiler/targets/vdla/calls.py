@@ -46,6 +46,11 @@ def emit_intrinsic(
                 "The parameters of rq must lie in successive ACC entries: bias, multiplier, "
                 f"packed; they lie at {base[2:5]}."
             )
+        if any(s[3] != s[2] or s[4] != s[2] for _, s, _ in nest):
+            raise LoweringError(
+                "The parameters of rq must stay in successive ACC entries in every loop: put the "
+                "dimension of bias, multiplier and packed right outside the entry's."
+            )
         loops = [Loop(extent, (s[0], s[2], 0)) for extent, s, _ in nest]
         fields = {"alu_opcode": AluOp.RQ, "imm": (low & 0xFF) | high << 8}
         for part in sequence((base[0], base[2], 0), loops, config.uop_depth):
