@@ -3,6 +3,9 @@
 It reads ``instruction_count`` beats from INP's base, all bursts as soon as the bus takes them, then
 writes them to OUT's base, and is done with the last response. It ignores pages and trusts its
 caller's addresses, so that a test can make it break rules.
+
+It breaks other rules where ACC's base says so: bit 0 inverts WLAST, bit 1 moves the address of a
+read that waits, bit 2 makes reads FIXED bursts.
 """
 
 from __future__ import annotations
@@ -73,9 +76,18 @@ class CopyCore(wiring.Component):
         )
         write, read = buffer.write_port(), buffer.read_port(domain="comb")
         count = control.instruction_count
-        asked, got, told, sent, owed, in_flight = (Signal(16, name=n) for n in
-            ("asked", "got", "told", "sent", "owed", "in_flight"))
+        asked, got, told, sent, owed, in_flight = (
+            Signal(16, name=n) for n in ("asked", "got", "told", "sent", "owed", "in_flight")
+        )
         reading, writing = Signal(), Signal()
+        offered = Signal(2)  # a burst that has been offered stays
+        m.d.sync += [
+            offered[0].eq(axi.arvalid & ~axi.arready),
+            offered[1].eq(axi.awvalid & ~axi.awready),
+        ]
+
+        faults, moved = control.base.acc[:3], Signal(4)
+        m.d.sync += moved.eq(Mux(faults[1] & axi.arvalid, moved + 1, 0))
 
         def burst(done: Signal) -> Signal:
             left = Signal.like(done)
@@ -84,10 +96,10 @@ class CopyCore(wiring.Component):
 
         m.d.comb += [
             axi.arsize.eq(size),
-            axi.arburst.eq(1),
+            axi.arburst.eq(Mux(faults[2], 0, 1)),
             axi.arlen.eq(burst(asked) - 1),
-            axi.araddr.eq(control.base.inp + asked * beat_bytes),
-            axi.arvalid.eq(reading & (asked != count)),
+            axi.araddr.eq(control.base.inp + asked * beat_bytes + moved * beat_bytes),
+            axi.arvalid.eq(reading & (asked != count) & (~control.stop | offered[0])),
             axi.rready.eq(1),
             write.addr.eq(got),
             write.data.eq(axi.rdata),
@@ -96,19 +108,22 @@ class CopyCore(wiring.Component):
             axi.awburst.eq(1),
             axi.awlen.eq(burst(told) - 1),
             axi.awaddr.eq(control.base.out + told * beat_bytes),
-            axi.awvalid.eq(writing & (told != count)),
+            axi.awvalid.eq(writing & (told != count) & (~control.stop | offered[1])),
             read.addr.eq(sent),
             axi.wdata.eq(read.data),
             axi.wstrb.eq(-1),
-            axi.wvalid.eq(writing & (sent != count)),
-            axi.wlast.eq((sent % longest == longest - 1) | (sent == count - 1)),
+            axi.wvalid.eq(sent != told),
+            axi.wlast.eq(((sent % longest == longest - 1) | (sent == count - 1)) ^ faults[0]),
             axi.bready.eq(1),
-            control.bus_idle.eq((in_flight == 0) & (owed == 0) & (~writing | (sent == told))),
+            control.bus_idle.eq((in_flight == 0) & (owed == 0) & ~axi.arvalid & ~axi.awvalid),
             control.idle.eq(~reading & ~writing & control.bus_idle),
         ]
         asks, answered = axi.arvalid & axi.arready, axi.rvalid & axi.rlast
         tells, acknowledged = axi.awvalid & axi.awready, axi.bvalid
-        m.d.sync += [in_flight.eq(in_flight + asks - answered), owed.eq(owed + tells - acknowledged)]
+        m.d.sync += [
+            in_flight.eq(in_flight + asks - answered),
+            owed.eq(owed + tells - acknowledged),
+        ]
         with m.If(asks):
             m.d.sync += asked.eq(asked + burst(asked))
         with m.If(axi.rvalid):
@@ -137,8 +152,6 @@ class CopyCore(wiring.Component):
             control.error.cause.eq(Mux(failed[0], ErrorCause.AXI_READ, ErrorCause.AXI_WRITE)),
             control.error.index.eq(Mux(failed[0], Const(0), Const(1))),
         ]
-        with m.If(control.stop):
-            m.d.comb += [axi.arvalid.eq(0), axi.awvalid.eq(0)]
         with m.If(control.start):
             m.d.sync += reading.eq(1)
         return m
