@@ -96,6 +96,11 @@ class DataPath(wiring.Component):
         """Read INP and WGT at stage 0 and return the sums at the operand stage."""
         config = self._config
         m.submodules.product = product = MatrixProduct(config)
+        m.d.comb += [
+            self.inp_address.eq(self.slot.inp),
+            self.wgt_address.eq(self.slot.wgt),
+            self.operand_read.eq(self.slot_valid & self.slot.multiplies),
+        ]
         inp, wgt = self.inp, self.wgt
         for step in ("output", "broadcast"):
             inp_next, wgt_next = (
