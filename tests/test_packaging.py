@@ -193,7 +193,14 @@ def test_the_wheel_holds_every_module_and_nothing_beside_vdla(
         "vdla",
         f"vdla-{vdla.__version__}.dist-info",
     }
-    expected = {"vdla/py.typed"}
+    expected = set()
+    for package, patterns in SETUPTOOLS["package-data"].items():
+        top = max((p for p in PACKAGE_DIRS if f"{package}.".startswith(f"{p}.")), key=len)
+        folder = Path(PACKAGE_DIRS[top], *package.removeprefix(top).strip(".").split("."))
+        found = {p.name for pattern in patterns for p in (ROOT / folder).glob(pattern)}
+        assert found, f"package-data of {package} names no file"
+        expected |= {f"{package.replace('.', '/')}/{name}" for name in found}
+    assert "vdla/py.typed" in expected
     for package, directory in PACKAGE_DIRS.items():
         for module in (ROOT / directory).rglob("*.py"):
             expected.add(f"{package.replace('.', '/')}/{module.relative_to(ROOT / directory)}")

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 import vdla
 from vdla.errors import VdlaError
-from vdla.runtime.cli import bench, build, doctor, execute, listing, simulate
+from vdla.runtime.cli import bench, build, doctor, execute, listing, simulate, verilog
 from vdla.runtime.cli.output import fail
 from vdla.runtime.cli.requirements import install_command, providing
 
@@ -73,5 +73,6 @@ app.command("compile")(build.build)
 app.command("run")(execute.execute)
 app.command("disasm")(listing.disasm)
 app.command("asm")(listing.asm)
+app.command("verilog")(verilog.verilog)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)

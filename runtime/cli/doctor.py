@@ -18,6 +18,7 @@ __all__ = ["doctor"]
 PURPOSES = {
     "": "the base: module files, the functional model, this command",
     "host": "compile networks, simulate to the cycle, tables of results",
+    "hw": "make the gateware, simulate it",
     "lint": "check the source: format, lint, types, spelling",
     "dev": "change vdla: its tests",
 }
