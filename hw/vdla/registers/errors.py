@@ -22,7 +22,7 @@ class ErrorCause(IntEnum):
 
     doc: str
 
-    def __new__(cls, code: int, doc: str) -> ErrorCause:
+    def __new__(cls, code: int, doc: str = "") -> ErrorCause:
         """Make a member that is its code and carries its text."""
         member = int.__new__(cls, code)
         member._value_ = code
