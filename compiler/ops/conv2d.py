@@ -230,6 +230,8 @@ def schedule_conv2d(t: ConvTensors, tile: ConvTile, config: Config) -> Schedule:
     """
     s = create_schedule(t.result)
     wbuf = s.cache_read(t.weights, Scope.WGT, [t.acc])
+    # Weights first: they wait for no operator before, and come while the last one computes.
+    s.stages.insert(s.stages.index(s[t.pad]), s.stages.pop(s.stages.index(s[wbuf])))
     pbuf = s.cache_read(t.params, Scope.ACC, [t.scaled])
     s[t.pad].set_scope(Scope.INP)
     s[t.acc].set_scope(Scope.ACC)

@@ -74,7 +74,8 @@ def emit_schedule(
         raise LoweringError(f"Every input and output needs a place; {', '.join(missing)} has none.")
     places: dict[Buffer, int] = {arguments[tensor]: memory[tensor] for tensor in arguments}
     fixed = {arguments[tensor] for tensor in constants if tensor in arguments}
-    target = Target(config, assign_scratchpads(body, config), places, fixed)
+    scratchpads = assign_scratchpads(body, config, from_end=bool(layer % 2))
+    target = Target(config, scratchpads, places, fixed)
     return Emitter(target, layer).emit(body)
 
 

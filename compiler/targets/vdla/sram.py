@@ -16,10 +16,18 @@ def buffer_entries(buffer: Buffer, config: Config) -> int:
     return -(-buffer.total // element_scalars(config, buffer.scope))
 
 
-def assign_scratchpads(body: Stmt, config: Config) -> dict[Buffer, int]:
+def assign_scratchpads(body: Stmt, config: Config, *, from_end: bool = False) -> dict[Buffer, int]:
     """Return the first entry of every scratchpad buffer.
 
     Buffers that live at the same time lie one behind the other; siblings reuse what was freed.
+
+    Parameters
+    ----------
+    body : Stmt
+    config : Config
+    from_end : bool
+        Fill scratchpads from their last entry. Operators of a program alternate, so that the next
+        one's first loads need not wait for the places of the one before.
 
     Raises
     ------
@@ -55,4 +63,9 @@ def assign_scratchpads(body: Stmt, config: Config) -> dict[Buffer, int]:
             visit(stmt.body, (*live, buffer))
 
     visit(body, ())
+    if from_end:
+        return {
+            buffer: depth[buffer.scope] - start - buffer_entries(buffer, config)
+            for buffer, start in places.items()
+        }
     return places
