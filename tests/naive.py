@@ -116,12 +116,14 @@ class Naive:
             self.write(dst, [a + b for a, b in zip(old, product, strict=True)])
 
     def alu(self, i: Alu) -> None:
+        previous, parameters = -1, []
         for dst, src, _ in self.indices(i):
             lanes = range(len(self.acc[dst]))
             if i.alu_opcode is AluOp.RQ:
                 clip = (i.imm & 255, i.imm >> 8 & 255)
                 low, high = (v - 256 if v > 127 else v for v in clip)
-                parameters = [self.acc[src + k] for k in range(3)]
+                if src != previous:
+                    previous, parameters = src, [list(self.acc[src + k]) for k in range(3)]
                 self.write(
                     dst,
                     [rq(self.acc[dst][k], *(p[k] for p in parameters), low, high) for k in lanes],

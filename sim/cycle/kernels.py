@@ -34,6 +34,8 @@ class Buffers(NamedTuple):
         Transposed, so that entries one after another stack along the reduction.
     acc : ndarray of int32, shape (acc_depth, batch * block_out)
     out : ndarray of int8, shape (acc_depth, batch * block_out)
+    held : ndarray of int32, shape (3, batch * block_out)
+        Parameters of RQ as last read.
     """
 
     uop: NDArray[np.int64]
@@ -42,6 +44,7 @@ class Buffers(NamedTuple):
     wgt: NDArray[np.float32]
     acc: NDArray[np.int32]
     out: NDArray[np.int8]
+    held: NDArray[np.int32]
 
 
 @compiled
@@ -158,14 +161,21 @@ def _operate(op: int, x: Any, y: Any) -> Any:
 
 
 @compiled
+def _hold(b: Any, src: int) -> None:
+    """Read RQ's parameters; they stay until src changes, whatever is written meanwhile."""
+    for k in range(b.held.shape[0]):
+        into, entry = b.held[k], b.acc[src + k]
+        for lane in range(len(into)):
+            into[lane] = entry[lane]
+
+
+@compiled
 def _vector(c: Any, i: int, b: Any, dst: int, src: int) -> None:
     op, imm = c.alu_opcode[i], c.imm[i]
     for lane in range(b.acc.shape[1]):
         value = b.acc[dst, lane]
         if op == _RQ:
-            value = _requantize(
-                value, b.acc[src, lane], b.acc[src + 1, lane], b.acc[src + 2, lane], imm
-            )
+            value = _requantize(value, b.held[0, lane], b.held[1, lane], b.held[2, lane], imm)
         elif c.use_imm[i]:
             value = _operate(op, value, imm)
         else:
@@ -179,6 +189,7 @@ def _issue(c: Any, i: int, b: Any, p: Any) -> Any:
     """Execute an ALU instruction or a reset; return an ACC index past its end, or -1."""
     is_alu = c.opcode[i] == _ALU
     reads = 3 if c.is_rq[i] else 1 if c.reads_src[i] else 0
+    previous = -1
     for o in range(c.iter_out[i]):
         for n in range(c.iter_in[i]):
             for u in range(c.uop_begin[i], c.uop_end[i]):
@@ -193,6 +204,9 @@ def _issue(c: Any, i: int, b: Any, p: Any) -> Any:
                 src = ((word >> p.src_lsb) & p.src_mask) + o * c.src_out[i] + n * c.src_in[i]
                 if reads > 0 and src + reads > len(b.acc):
                     return src + reads - 1
+                if c.is_rq[i] and src != previous:
+                    _hold(b, src)
+                    previous = src
                 _vector(c, i, b, dst, src)
     return -1
 
@@ -208,6 +222,7 @@ def advance(
     wgt: Any,
     acc: Any,
     out: Any,
+    held: Any,
     p: Any,
     dram: Any,
     fill: Any,
@@ -224,7 +239,7 @@ def advance(
     beyond : int
         An ACC index past the buffer that the instruction at `k` names, or -1.
     """
-    b = Buffers(uop, inp, flat_inp, wgt, acc, out)
+    b = Buffers(uop, inp, flat_inp, wgt, acc, out, held)
     while k < len(order):
         i = order[k]
         op = c.opcode[i]

@@ -211,6 +211,7 @@ def _fresh(config: Config) -> Buffers:
         wgt=np.full((config.wgt_depth, config.block_in, config.block_out), byte, dtype),
         acc=np.full((config.acc_depth, lanes), UNWRITTEN, np.uint32).view(np.int32),
         out=np.full((config.acc_depth, lanes), byte, np.int8),
+        held=np.empty((3, lanes), np.int32),
     )
 
 

@@ -150,3 +150,68 @@ def rq_parameters_are_per_lane_and_follow_src() -> Pinned:
     b.show((4, 3, 1, 1), (8, 5, 2, 1))
     b.show((21, 21, 21, 21), entry=8)
     return b
+
+
+_HALF = 1 << 30
+_PLUS_3 = 3 << 8  # packed: no shift, two roundings, a zero point of 3
+
+
+@pinned
+def rq_holds_parameters_that_it_overwrites() -> Pinned:
+    """Entries 0 to 5 in both loops, (x + 40) / 2 + 3 all along though 1, 2, 3 are written.
+
+    8 -> 27; bias 40 -> 43; 2^30 and 768, the others, to the clip; 28 -> 37; 6 -> 26.
+    """
+    b = Pinned(
+        *((8,) * 4, (40,) * 4, (_HALF,) * 4, (_PLUS_3,) * 4, (28,) * 4, (6,) * 4),
+        uops=[(0, 1, 0)],
+    )
+    b.alu(AluOp.RQ, ALL, iter_out=2, iter_in=3, dst_factor_out=3, dst_factor_in=1)
+    b.show((27,) * 4, (43,) * 4, (127,) * 4, (127,) * 4, (37,) * 4, (26,) * 4)
+    return b
+
+
+@pinned
+def rq_reads_parameters_anew_in_the_next_instruction() -> Pinned:
+    """The bias goes from 40 to (40 + 40) / 2 + 3 = 43; then 27 -> 70 / 2 + 3."""
+    b = Pinned(
+        *((8,) * 4, (40,) * 4, (_HALF,) * 4, (_PLUS_3,) * 4),
+        uops=[(0, 1, 0), (1, 1, 0)],
+    )
+    b.alu(AluOp.RQ, ALL, end=2)
+    b.alu(AluOp.RQ, ALL)
+    b.show((38,) * 4, (43,) * 4)
+    return b
+
+
+def _two_sets(*uops: tuple[int, int, int]) -> Pinned:
+    """Return RQ with (x + 40) / 2 + 3 from entry 1 and x / 2 + 1 from entry 5."""
+    b = Pinned(
+        *((8,) * 4, (40,) * 4, (_HALF,) * 4, (_PLUS_3,) * 4, (28,) * 4),
+        *((0,) * 4, (_HALF,) * 4, (1 << 8,) * 4, (10,) * 4, (7,) * 4),
+        uops=uops,
+    )
+    b.alu(AluOp.RQ, ALL, end=len(uops))
+    return b
+
+
+@pinned
+def rq_reads_parameters_anew_when_src_comes_back() -> Pinned:
+    """8 -> 27; bias 40 -> 43; 28 -> 34 + 3, held; 10 -> 5 + 1; 7 -> (7 + 43) / 2 + 3."""
+    b = _two_sets((0, 1, 0), (1, 1, 0), (4, 1, 0), (8, 5, 0), (9, 1, 0))
+    b.show((27,) * 4, (43,) * 4)
+    b.show((37,) * 4, entry=4)
+    b.show((6,) * 4, (28,) * 4, entry=8)
+    return b
+
+
+@pinned
+def rq_reads_what_it_wrote_where_src_changes() -> Pinned:
+    """The second bias by the first set: 0 -> 23. 10 -> 16.5 -> 17 + 1. Itself: 23 + 1, unread.
+
+    7 -> 15 + 1 by the bias held, 23.
+    """
+    b = _two_sets((5, 1, 0), (8, 5, 0), (5, 5, 0), (9, 5, 0))
+    b.show((24,) * 4, entry=5)
+    b.show((18,) * 4, (16,) * 4, entry=8)
+    return b

@@ -8,6 +8,7 @@ import pytest
 from tests import programs
 from tests.builder import Case
 from tests.configs import MATRIX, SMALL
+from tests.pinned import PINNED
 from tests.random_programs import random_case
 from vdla.config import PYNQ_Z1, Config
 from vdla.errors import ProgramError
@@ -27,6 +28,14 @@ def test_random_programs(config: Config) -> None:
         dram = case.fresh()
         cycle.run(case.program, dram)
         case.check(dram)
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_pinned_meaning(name: str) -> None:
+    case = PINNED[name]
+    dram = case.fresh()
+    cycle.run(case.program, dram)
+    case.check(dram)
 
 
 @pytest.mark.slow
