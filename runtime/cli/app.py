@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 import vdla
 from vdla.errors import VdlaError
-from vdla.runtime.cli import bench, build, doctor, execute, listing, simulate, verilog
+from vdla.runtime.cli import bench, build, doctor, execute, listing, simulate, synth, verilog
 from vdla.runtime.cli.output import fail
 from vdla.runtime.cli.requirements import install_command, providing
 
@@ -74,5 +74,6 @@ app.command("run")(execute.execute)
 app.command("disasm")(listing.disasm)
 app.command("asm")(listing.asm)
 app.command("verilog")(verilog.verilog)
+app.command("synth")(synth.synth)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)
