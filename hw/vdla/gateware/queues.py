@@ -51,7 +51,8 @@ class CommandQueue(wiring.Component):
             shape=unsigned(self._width), depth=self._depth, init=[]
         )
         write, read = storage.write_port(), storage.read_port()
-        at_write, at_read = (Signal(range(2 * self._depth)) for _ in range(2))
+        at_write = Signal(range(2 * self._depth))
+        at_read = Signal.like(at_write)
         used = Signal(range(self._depth + 1))
         next_read = Signal.like(at_read)
         m.d.comb += [
@@ -60,6 +61,8 @@ class CommandQueue(wiring.Component):
             write.data.eq(self.write_data),
             write.en.eq(self.write),
             read.addr.eq(next_read),
+            # A head that has started has lost its place: it must not be read again.
+            read.en.eq(self.take | ~self.valid),
             self.head.eq(read.data),
             self.room.eq(used != self._depth),
         ]
@@ -135,7 +138,8 @@ class SmallQueue(wiring.Component):
             shape=unsigned(Shape.cast(self._shape).width), depth=1 << self._bits, init=[]
         )
         write, read = storage.write_port(), storage.read_port(domain="comb")
-        at_write, at_read = (Signal(self._bits + 1) for _ in range(2))
+        at_write = Signal(self._bits + 1)
+        at_read = Signal.like(at_write)
         m.d.comb += [
             write.addr.eq(at_write),
             write.data.eq(self.write_data),
