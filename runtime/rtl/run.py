@@ -177,6 +177,8 @@ class RtlMachine:
         for index in range(len(MODULES)):
             mine = np.flatnonzero(module == index)
             for finishes in (False, True):
-                log = self.simulation.log(index, finishes=finishes)[: len(mine)]
-                both[int(finishes), mine[: len(log)]] = log - zero
+                log = self.simulation.log(index, finishes=finishes) - zero
+                # What an abandoned run still ends before this one resets it is not of this one.
+                log = log[log >= 0][: len(mine)]
+                both[int(finishes), mine[: len(log)]] = log
         return both[0], both[1]

@@ -86,7 +86,6 @@ class Compute(wiring.Component):
                 "waiting_push": Out(1),
                 "waiting_prev": Out(1),
                 "waiting_next": Out(1),
-                "idle": Out(1),
             }
         )
 
@@ -117,12 +116,7 @@ class Compute(wiring.Component):
                 & (~operation.pop_next | self.available.next)
             ),
             load_start.eq(
-                is_load
-                & load_tokens
-                & loader.free
-                & retirement.room
-                & (issues == 0)
-                & ~self.stop
+                is_load & load_tokens & loader.free & retirement.room & (issues == 0) & ~self.stop
             ),
             sequencer.instruction.eq(self.instruction),
             sequencer.valid.eq(
@@ -153,12 +147,8 @@ class Compute(wiring.Component):
             datapath.slot.eq(issue.slot),
             datapath.slot_valid.eq(issue.slot_valid),
             self.start.eq(load_start | issue.start),
-            self.pop.prev.eq(
-                Mux(load_start, head.pop_prev, issue.start & operation.pop_prev)
-            ),
-            self.pop.next.eq(
-                Mux(load_start, head.pop_next, issue.start & operation.pop_next)
-            ),
+            self.pop.prev.eq(Mux(load_start, head.pop_prev, issue.start & operation.pop_prev)),
+            self.pop.next.eq(Mux(load_start, head.pop_next, issue.start & operation.pop_next)),
         ]
         self._retire(m, retirement, load_start, head, issue, datapath.done | loader.done)
         self._memories(m, loader, sequencer, datapath)
@@ -179,7 +169,6 @@ class Compute(wiring.Component):
                 (waits & operation.pop_next & ~self.available.next)
                 | (is_load & head.pop_next & ~self.available.next)
             ),
-            self.idle.eq(~self.valid & (loads == 0) & (issues == 0)),
         ]
         return m
 
@@ -203,12 +192,8 @@ class Compute(wiring.Component):
             m.d.sync += ending.eq(0)
         m.d.comb += [
             retirement.start.eq(self.start),
-            retirement.pushes.prev.eq(
-                Mux(load_start, head.push_prev, operation.push_prev)
-            ),
-            retirement.pushes.next.eq(
-                Mux(load_start, head.push_next, operation.push_next)
-            ),
+            retirement.pushes.prev.eq(Mux(load_start, head.push_prev, operation.push_prev)),
+            retirement.pushes.next.eq(Mux(load_start, head.push_next, operation.push_next)),
             retirement.done.eq(ready != 0),
             retirement.has_room.eq(self.has_room),
             self.push.eq(retirement.push),

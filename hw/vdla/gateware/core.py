@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vdla.config import Config
 from vdla.isa import Opcode
 from vdla.registers import ErrorCause, ErrorModule
-from vdla.timing import fetch_bursts, read_slots
+from vdla.timing import TIMING, fetch_bursts, read_slots
 
 from .compute import Compute
 from .control import CoreControl
@@ -101,9 +101,7 @@ class Core(wiring.Component):
                 & ~load.source.valid
                 & ~compute.source.valid
             ),
-            control.idle.eq(
-                control.bus_idle & compute.idle & ~queues[LOAD].valid & ~queues[STORE].valid
-            ),
+            control.idle.eq(control.bus_idle & ~fetch.busy & self._all_retired(inner, fetch)),
             control.done.eq(compute.finished),
             events.fetch.memory.eq(fetch.waiting_bus),
             events.fetch.full.eq(fetch.waiting_queue),
@@ -123,6 +121,15 @@ class Core(wiring.Component):
             events.store.instructions.eq(self.trace_finish[STORE]),
         ]
         return m
+
+    def _all_retired(self, m: Module, fetch: Fetch) -> Value:
+        """Return whether everything that was dispatched since the last reset has retired."""
+        modules = len(self.trace_finish)
+        left = Signal(range(modules * (self._config.command_queue_depth + TIMING.inflight) + 1))
+        retired = Signal(range(modules + 1))
+        m.d.comb += retired.eq(sum(self.trace_finish))
+        m.d.sync += left.eq(left + fetch.dispatch.any() - retired)
+        return left == 0
 
     def _fetch(self, m: Module, fetch: Fetch, queues: list[CommandQueue]) -> None:
         control = self.control
@@ -227,9 +234,7 @@ class Core(wiring.Component):
         ]
         return waits
 
-    def _scratchpads(
-        self, m: Module, load: LoadUnit, compute: Compute, store: StoreUnit
-    ) -> None:
+    def _scratchpads(self, m: Module, load: LoadUnit, compute: Compute, store: StoreUnit) -> None:
         """Connect INP, WGT and OUT."""
         config = self._config
         sizes = (

@@ -163,14 +163,13 @@ class DataPath(wiring.Component):
         slow_at = TIMING.slow_cycles
         with m.If(behind == 0):
             m.d.comb += early.eq(self.acc)
-        with m.Elif(slow_behind):
-            with m.Switch(behind):
-                with m.Case(slow_at + 1):
-                    m.d.comb += early.eq(self._slow)
-                with m.Case(slow_at + 2):
-                    m.d.comb += early.eq(self.data)
-                with m.Default():
-                    m.d.comb += early.eq(self._last)
+        with m.Elif(slow_behind), m.Switch(behind):
+            with m.Case(slow_at + 1):
+                m.d.comb += early.eq(self._slow)
+            with m.Case(slow_at + 2):
+                m.d.comb += early.eq(self.data)
+            with m.Default():
+                m.d.comb += early.eq(self._last)
         with m.Elif(behind == 2):
             m.d.comb += early.eq(self._fast)
         with m.Else():
@@ -178,9 +177,7 @@ class DataPath(wiring.Component):
         operand = Signal(width)
         m.d.sync += [
             operand.eq(early),
-            late.eq(
-                Mux(slow_behind, Mux(behind == slow_at, 2, 0), Mux(behind == 1, 1, 0))
-            ),
+            late.eq(Mux(slow_behind, Mux(behind == slow_at, 2, 0), Mux(behind == 1, 1, 0))),
         ]
         value = Signal(width)
         m.d.comb += value.eq(Mux(late == 2, self._slow, Mux(late == 1, self._fast, operand)))
@@ -196,7 +193,6 @@ class DataPath(wiring.Component):
         sums: Value,
     ) -> None:
         """Compute results at the operand stage and write them at the last one."""
-        config = self._config
         here, valid = stages[operands], valids[operands]
         holds = {}
         for role in (Role.SOURCE, Role.BIAS, Role.MULTIPLIER, Role.PACKED):

@@ -34,8 +34,9 @@ class Fetch(wiring.Component):
     index
         Of the next instruction.
     illegal, bus_error, ended
-        The next instruction is refused, with its reason; a beat came with an error; the stream
-        ended.
+        The next instruction is refused, with its reason; it came with an error; the stream ended.
+    busy
+        There are instructions to come.
     stop
         Nothing is dispatched any more.
     waiting_queue
@@ -57,6 +58,7 @@ class Fetch(wiring.Component):
                 "illegal": Out(ErrorCause),
                 "bus_error": Out(1),
                 "ended": Out(1),
+                "busy": Out(1),
                 "stop": In(1),
                 "waiting_queue": Out(1),
                 "waiting_bus": Out(1),
@@ -98,23 +100,26 @@ class Fetch(wiring.Component):
         word_bits = max(INSTRUCTION_BITS, config.axi_data_bits)
         parts = word_bits // config.axi_data_bits
         depth = max(2, slots * burst_bytes * 8 // word_bits)
-        m.submodules.words = words = SmallQueue(word_bits, depth)
+        # The top bit tells that a beat of the word came with an error.
+        m.submodules.words = words = SmallQueue(word_bits + 1, depth)
         if parts == 1:
             m.d.comb += [
-                words.write_data.eq(source.beat.data),
+                words.write_data.eq(Cat(source.beat.data, source.beat.error)),
                 words.write.eq(source.beat_valid),
             ]
         else:
-            held = Signal(word_bits - config.axi_data_bits)
+            held, held_error = Signal(word_bits - config.axi_data_bits), Signal()
             part = Signal(range(parts))
+            last_part, error = part == parts - 1, held_error | source.beat.error
             with m.If(source.beat_valid):
                 m.d.sync += [
                     held.eq(Cat(held, source.beat.data)[config.axi_data_bits :]),
-                    part.eq(Mux(part == parts - 1, 0, part + 1)),
+                    held_error.eq(~last_part & error),
+                    part.eq(Mux(last_part, 0, part + 1)),
                 ]
             m.d.comb += [
-                words.write_data.eq(Cat(held, source.beat.data)),
-                words.write.eq(source.beat_valid & (part == parts - 1)),
+                words.write_data.eq(Cat(held, source.beat.data, error)),
+                words.write.eq(source.beat_valid & last_part),
             ]
 
         # Dispatch.
@@ -128,21 +133,26 @@ class Fetch(wiring.Component):
         finish = instruction_layout(Opcode.LOAD, config)(self.instruction).opcode == Opcode.FINISH
         go, ready = Signal(), Signal()
         m.d.comb += [
-            self.instruction.eq(present[lane] if lanes > 1 else words.head),
+            self.instruction.eq(present[lane if lanes > 1 else 0]),
             ready.eq(
-                words.valid & (left != 0) & ~self.stop & (self.illegal == ErrorCause.NONE)
+                words.valid
+                & self.busy
+                & ~self.stop
+                & ~self.bus_error
+                & (self.illegal == ErrorCause.NONE)
             ),
-            self.bus_error.eq(source.beat_valid & source.beat.error),
+            self.bus_error.eq(words.valid & self.busy & words.head[-1]),
             go.eq(ready & self.room.bit_select(target, 1)),
             self.dispatch.eq(go << target),
             self.waiting_queue.eq(ready & ~go),
-            self.waiting_bus.eq(~words.valid & (left != 0)),
+            self.waiting_bus.eq(~words.valid & self.busy),
             words.take.eq(go & ((lane == lanes - 1) | (left == 1))),
         ]
-        self._decode(m, words.valid & (left != 0), target)
+        self._decode(m, words.valid & self.busy, target)
         with m.If(go):
             m.d.sync += [
-                left.eq(Mux(finish, 0, left - 1)),
+                left.eq(left - 1),
+                self.busy.eq((left != 1) & ~finish),
                 self.index.eq(self.index + 1),
                 lane.eq(Mux(lane == lanes - 1, 0, lane + 1)),
             ]
@@ -166,7 +176,8 @@ class Fetch(wiring.Component):
                 ),
                 left.eq(self.count),
                 self.index.eq(0),
-                self.ended.eq(0),
+                self.busy.eq(self.count != 0),
+                self.ended.eq(self.count == 0),
                 lane.eq(0),
                 used.eq(0),
                 place.eq(0),
@@ -203,9 +214,8 @@ class Fetch(wiring.Component):
                     m.d.comb += illegal.eq(ErrorCause.ILLEGAL_FLAG)
             with m.Case(Opcode.GEMM, Opcode.FINISH):
                 pass
-            with m.Case(Opcode.ALU):
-                with m.If(alu.alu_opcode > max(AluOp)):
-                    m.d.comb += illegal.eq(ErrorCause.ILLEGAL_ALU_OPCODE)
+            with m.Case(Opcode.ALU), m.If(alu.alu_opcode > max(AluOp)):
+                m.d.comb += illegal.eq(ErrorCause.ILLEGAL_ALU_OPCODE)
             with m.Default():
                 m.d.comb += illegal.eq(ErrorCause.ILLEGAL_OPCODE)
         with m.If(valid):

@@ -95,9 +95,7 @@ class BurstGenerator(wiring.Component):
         room = Signal.like(self.bytes)
         m.d.comb += [
             to_page.eq(page_beats - cursor[: (page_beats - 1).bit_length()]),
-            limit.eq(
-                Mux(to_page < config.axi_burst_beats, to_page, config.axi_burst_beats)
-            ),
+            limit.eq(Mux(to_page < config.axi_burst_beats, to_page, config.axi_burst_beats)),
             beats.eq(Mux(beats_left < limit, beats_left, limit)),
             self.burst.address.eq(cursor << lane_bits),
             self.burst.last.eq((beats - 1)[: beats_bits(config)]),

@@ -141,10 +141,7 @@ class Issue(wiring.Component):
         ]
         go, conflict, reads = Signal(), Signal(), Signal()
         m.d.comb += [
-            reads.eq(
-                ~operation.empty
-                & (operation.alu | ~(operation.reset | operation.overwrite))
-            ),
+            reads.eq(~operation.empty & (operation.alu | ~(operation.reset | operation.overwrite))),
             conflict.eq(
                 reads & Cat(entry.valid & (entry.dst == slot.read) for entry in recent).any()
             ),
@@ -191,4 +188,3 @@ class Issue(wiring.Component):
             ),
         ]
         return m
-

@@ -15,7 +15,6 @@ from vdla.config import Config
 from vdla.isa import MemoryType, Opcode
 from vdla.timing import TIMING, read_slots
 
-from .generator import transfer_layout
 from .layouts import INDEX_BITS, INSTRUCTION_BITS, address_bits, instruction_layout
 from .queues import SmallQueue
 from .reading import BeatSource, Requester
@@ -79,7 +78,8 @@ class LoadUnit(wiring.Component):
     Members
     -------
     instruction, index, start, free
-        A LOAD, at `index` in the program, is accepted in a cycle with `start`, only where the unit is `free`.
+        A LOAD, at `index` in the program, is accepted in a cycle with `start`, only where the unit
+        is `free`.
     bases
         Byte address of element 0 of each kind.
     source
@@ -143,7 +143,7 @@ class LoadUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the decoder, the requester and the write stage."""
         m = Module()
-        config, kinds = self._config, self._kinds
+        config = self._config
         m.submodules.requester = requester = Requester(config, read_slots(config))
         m.submodules.infos = infos = SmallQueue(self._info(), TIMING.inflight)
         connect(m, flipped(self.source), requester.source)
@@ -185,9 +185,7 @@ class LoadUnit(wiring.Component):
             info.pad.eq(load.pad_value),
             info.lane.eq(transfer.address),
             info.lane_step.eq(transfer.stride_bytes),
-            info.empty.eq(
-                (load.x_size == 0) | ((load.y_pad_0 + load.y_size + load.y_pad_1) == 0)
-            ),
+            info.empty.eq((load.x_size == 0) | ((load.y_pad_0 + load.y_size + load.y_pad_1) == 0)),
         ]
 
     def _write_stage(self, m: Module, requester: Requester, infos: SmallQueue) -> None:

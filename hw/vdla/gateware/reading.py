@@ -88,9 +88,7 @@ class Requester(wiring.Component):
             generator.transfer.eq(self.transfer),
             generator.start.eq(self.start),
             self.free.eq(generator.free),
-            take.eq(
-                generator.valid & (used != self._slots) & (~source.valid | source.grant)
-            ),
+            take.eq(generator.valid & (used != self._slots) & (~source.valid | source.grant)),
             generator.take.eq(take),
             beats.write_data.eq(source.beat),
             beats.write.eq(source.beat_valid),

@@ -64,10 +64,7 @@ class SlowLane(wiring.Component):
         m = Module()
         pack = data.FlexibleLayout(
             32,
-            {
-                b.name: data.Field(signed(b.width) if b.signed else b.width, b.lsb)
-                for b in RQ_PACK
-            },
+            {b.name: data.Field(signed(b.width) if b.signed else b.width, b.lsb) for b in RQ_PACK},
         )(self.packed)
         is_rq = self.operation == SlowOp.RQ
 
@@ -83,8 +80,14 @@ class SlowLane(wiring.Component):
                 with m.Case(bit):
                     m.d.comb += power.eq(1 << bit)
         control = data.StructLayout(
-            {"rq": 1, "single": 1, "shift": 5, "zero": signed(8), "low": signed(8),
-             "high": signed(8)}
+            {
+                "rq": 1,
+                "single": 1,
+                "shift": 5,
+                "zero": signed(8),
+                "low": signed(8),
+                "high": signed(8),
+            }
         )
         first = Signal(control)
         with m.If(is_rq):
@@ -119,11 +122,10 @@ class SlowLane(wiring.Component):
         rounded = Signal(signed(66))
         shifted = Signal(signed(34))
         with m.Switch(at.single):
-            with m.Case(1):
-                with m.Switch(at.shift):
-                    for bit in range(32):
-                        with m.Case(bit):
-                            m.d.comb += half.eq(1 << (30 + bit))
+            with m.Case(1), m.Switch(at.shift):
+                for bit in range(32):
+                    with m.Case(bit):
+                        m.d.comb += half.eq(1 << (30 + bit))
             with m.Default():
                 m.d.comb += half.eq(1 << 30)
         m.d.comb += [rounded.eq(product + half.as_signed()), shifted.eq(rounded >> 31)]

@@ -35,7 +35,8 @@ class StoreUnit(wiring.Component):
     Members
     -------
     instruction, index, start, free
-        A STORE, at `index` in the program, is accepted in a cycle with `start`, only where the unit is `free`.
+        A STORE, at `index` in the program, is accepted in a cycle with `start`, only where the unit
+        is `free`.
     base
         Byte address of element 0.
     channel

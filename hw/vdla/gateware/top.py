@@ -38,8 +38,15 @@ class Top(wiring.Component):
     def __init__(self, config: Config) -> None:
         self._config = config
         length = 4 if config.axi_version == 3 else 8
-        address = {"addr": address_bits(config), "len": length, "size": 3, "burst": 2,
-                   "cache": 4, "prot": 3, "valid": 1}
+        address = {
+            "addr": address_bits(config),
+            "len": length,
+            "size": 3,
+            "burst": 2,
+            "cache": 4,
+            "prot": 3,
+            "valid": 1,
+        }
         data, strobe = config.axi_data_bits, config.axi_bytes
         members: dict[str, object] = {"s_axi": In(AxiLite())}
         for channel in ("ar", "aw"):

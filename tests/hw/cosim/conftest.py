@@ -1,0 +1,20 @@
+"""The gateware's tools, without which the RTL cannot be built."""
+
+from __future__ import annotations
+
+import pytest
+
+from vdla.errors import DeviceError
+from vdla.runtime.rtl.toolchain import find_toolchain
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tools() -> None:
+    """Skip where a tool is missing, and say what installs it."""
+    pytest.importorskip(
+        "amaranth", reason="the RTL needs Amaranth; install it with: pip install 'vdla[hw]'"
+    )
+    try:
+        find_toolchain()
+    except DeviceError as error:
+        pytest.skip(str(error))
