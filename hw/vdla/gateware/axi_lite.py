@@ -77,7 +77,7 @@ class WordAccess(wiring.Signature):
 class AxiLitePort(wiring.Component):
     """The slave: one read and one write at a time, no output on the bus depends on an input.
 
-    Address and data of a write may come in either order.
+    Address and data of a write may come in either order. Nothing is taken in reset.
 
     Members
     -------
@@ -91,16 +91,18 @@ class AxiLitePort(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Connect both directions, which share nothing."""
         m = Module()
-        self._writes(m)
-        self._reads(m)
+        awake = Signal()
+        m.d.sync += awake.eq(1)
+        self._writes(m, awake)
+        self._reads(m, awake)
         return m
 
-    def _writes(self, m: Module) -> None:
+    def _writes(self, m: Module, awake: Signal) -> None:
         axi, words = self.axi, self.words
         has_address, has_data = Signal(), Signal()
         m.d.comb += [
-            axi.awready.eq(~has_address),
-            axi.wready.eq(~has_data),
+            axi.awready.eq(awake & ~has_address),
+            axi.wready.eq(awake & ~has_data),
             words.write.eq(has_address & has_data & ~axi.bvalid),
         ]
         with m.If(axi.awvalid & axi.awready):
@@ -117,10 +119,10 @@ class AxiLitePort(wiring.Component):
         with m.If(axi.bvalid & axi.bready):
             m.d.sync += [axi.bvalid.eq(0), has_address.eq(0), has_data.eq(0)]
 
-    def _reads(self, m: Module) -> None:
+    def _reads(self, m: Module, awake: Signal) -> None:
         axi, words = self.axi, self.words
         has_address = Signal()
-        m.d.comb += axi.arready.eq(~has_address)
+        m.d.comb += axi.arready.eq(awake & ~has_address)
         with m.If(axi.arvalid & axi.arready):
             m.d.sync += [has_address.eq(1), words.read_word.eq(axi.araddr[_WORD_SHIFT:])]
         with m.If(has_address & ~axi.rvalid):
