@@ -30,6 +30,7 @@ class Device(str, Enum):
 
     functional = "functional"
     cycle = "cycle"
+    rtl = "rtl"
 
 
 ModelArgument = Annotated[
@@ -41,7 +42,10 @@ ConfigOption = Annotated[
 ]
 DeviceOption = Annotated[
     Device,
-    typer.Option("--device", help="functional: results only; cycle: results and exact timing."),
+    typer.Option(
+        "--device",
+        help="functional: results only; cycle: results and exact timing; rtl: the gateware.",
+    ),
 ]
 VthreadsOption = Annotated[
     int,

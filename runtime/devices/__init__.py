@@ -8,7 +8,7 @@ from vdla.runtime.device import Device
 
 __all__ = ["NAMES", "open_device"]
 
-NAMES = ("cycle", "functional")
+NAMES = ("cycle", "functional", "rtl")
 """Devices that run programs."""
 
 
@@ -18,7 +18,7 @@ def open_device(name: str, config: Config, images: int = 1) -> Device:
     Parameters
     ----------
     name : str
-        ``functional``: results only; ``cycle``: results and exact timing.
+        ``functional``: results only; ``cycle``: results and exact timing; ``rtl``: the gateware.
     config : Config
     images : int
         Memories that a program runs on.
@@ -36,4 +36,8 @@ def open_device(name: str, config: Config, images: int = 1) -> Device:
         from .cycle import CycleDevice
 
         return CycleDevice(config, images)
+    if name == "rtl":
+        from .rtl import RtlDevice
+
+        return RtlDevice(config, images)
     raise DeviceError(f"A device must be one of {', '.join(NAMES)}, not {name!r}.")

