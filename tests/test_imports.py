@@ -23,6 +23,7 @@ PARTS = {
     "vdla.config": "base",
     "vdla.errors": "base",
     "vdla.isa": "base",
+    "vdla.manual": "base",
     "vdla.module": "base",
     "vdla.program": "base",
     "vdla.registers": "base",

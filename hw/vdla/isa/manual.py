@@ -6,12 +6,12 @@ is written by hand.
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
+from vdla import manual
 from vdla.config import PRESETS, PYNQ_Z1, Config
+from vdla.manual import bit_range, markdown
 
 from .fields import FORMATS, RQ_PACK, AluOp, BitField, MemoryType, Opcode, layout, uop_layout
 from .memory import element_bytes, sram_depth
@@ -19,29 +19,12 @@ from .tokens import FLAGS, TOKEN_FLAGS
 
 __all__ = ["render"]
 
-_TABLE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDTHS = ("uop_index_bits", "dst_index_bits", "src_index_bits", "wgt_index_bits")
 
 
 def render(text: str) -> str:
-    """Return a page with every marked table generated anew.
-
-    Raises
-    ------
-    KeyError
-        A mark names no table.
-    """
-    return _TABLE.sub(lambda match: f"{match[1]}{_TABLES[match[2]]()}{match[3]}", text)
-
-
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
-
-
-def _bits(bits: BitField) -> str:
-    last = bits.lsb + bits.width - 1
-    return f"{bits.lsb}" if bits.width == 1 else f"{bits.lsb}..{last}"
+    """Return the page with its tables generated anew."""
+    return manual.render(text, _TABLES)
 
 
 def _format(opcode: Opcode) -> str:
@@ -51,13 +34,23 @@ def _format(opcode: Opcode) -> str:
         width = named[bits.name].width
         text = str(width) if isinstance(width, int) else f"`{width}` = {bits.width}"
         meaning = f"{opcode.value}" if bits.name == "opcode" else bits.doc
-        rows.append((_bits(bits), f"`{bits.name}`", text, "yes" if bits.signed else "", meaning))
-    return _markdown(("bits", "field", "width", "signed", "meaning"), rows)
+        rows.append(
+            (
+                bit_range(bits),
+                f"`{bits.name}`",
+                text,
+                "yes" if bits.signed else "",
+                meaning,
+            )
+        )
+    return markdown(("bits", "field", "width", "signed", "meaning"), rows)
 
 
 def _packed(fields: Sequence[BitField]) -> str:
-    rows = [(_bits(b), f"`{b.name}`", b.width, "yes" if b.signed else "", b.doc) for b in fields]
-    return _markdown(("bits", "field", "width", "signed", "meaning"), rows)
+    rows = [
+        (bit_range(b), f"`{b.name}`", b.width, "yes" if b.signed else "", b.doc) for b in fields
+    ]
+    return markdown(("bits", "field", "width", "signed", "meaning"), rows)
 
 
 def _widths() -> str:
@@ -65,7 +58,7 @@ def _widths() -> str:
         return (f"`{config.name}`", *(getattr(config, name) for name in _WIDTHS))
 
     header = ("configuration", *(f"`{name}`" for name in _WIDTHS))
-    return _markdown(header, (row(config) for config in PRESETS.values()))
+    return markdown(header, (row(config) for config in PRESETS.values()))
 
 
 def _memory_types() -> str:
@@ -87,7 +80,7 @@ def _memory_types() -> str:
         )
         for kind in MemoryType
     )
-    return _markdown(("code", "type", "element", "bytes", "entries"), rows)
+    return markdown(("code", "type", "element", "bytes", "entries"), rows)
 
 
 def _alu_opcodes() -> str:
@@ -100,7 +93,7 @@ def _alu_opcodes() -> str:
         AluOp.RQ: "bias, requantization, zero point, clip",
     }
     rows = ((op.value, op.name, meanings[op]) for op in AluOp)
-    return _markdown(("code", "operation", "result"), rows)
+    return markdown(("code", "operation", "result"), rows)
 
 
 def _tokens() -> str:
@@ -108,7 +101,7 @@ def _tokens() -> str:
         (module.value, *(f"`{queues[flag].value}`" if flag in queues else "–" for flag in FLAGS))
         for module, queues in TOKEN_FLAGS.items()
     )
-    return _markdown(("module", *(f"`{flag}`" for flag in FLAGS)), rows)
+    return markdown(("module", *(f"`{flag}`" for flag in FLAGS)), rows)
 
 
 _TABLES: dict[str, Callable[[], str]] = {
@@ -122,11 +115,5 @@ _TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def _main(paths: Sequence[str]) -> None:
-    for name in paths:
-        path = Path(name)
-        path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    manual.rewrite(sys.argv[1:], _TABLES)

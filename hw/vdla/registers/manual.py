@@ -6,38 +6,21 @@ is written by hand.
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+
+from vdla import manual
+from vdla.manual import bit_range, markdown
 
 from .errors import ErrorCause, ErrorModule
-from .table import COUNTERS, Bits, Register
+from .table import COUNTERS, Register
 
 __all__ = ["render"]
 
-_TABLE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
 
 def render(text: str) -> str:
-    """Return a page with every marked table generated anew.
-
-    Raises
-    ------
-    KeyError
-        A mark names no table.
-    """
-    return _TABLE.sub(lambda match: f"{match[1]}{_TABLES[match[2]]()}{match[3]}", text)
-
-
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
-
-
-def _range(bits: Bits) -> str:
-    last = bits.lsb + bits.width - 1
-    return f"{bits.lsb}" if bits.width == 1 else f"{bits.lsb}..{last}"
+    """Return the page with its tables generated anew."""
+    return manual.render(text, _TABLES)
 
 
 def _map(chosen: Callable[[Register], bool]) -> str:
@@ -46,23 +29,23 @@ def _map(chosen: Callable[[Register], bool]) -> str:
         for index, bits in enumerate(register.fields):
             first = (f"0x{register:03x}", f"`{register.name}`") if index == 0 else ("", "")
             name = "" if bits.name == "value" else f"`{bits.name}`"
-            rows.append((*first, _range(bits), name, bits.access.value, bits.doc))
-    return _markdown(("offset", "register", "bits", "field", "access", "meaning"), rows)
+            rows.append((*first, bit_range(bits), name, bits.access.value, bits.doc))
+    return markdown(("offset", "register", "bits", "field", "access", "meaning"), rows)
 
 
 def _errors() -> str:
     rows = ((cause.value, f"`{cause.name.lower()}`", cause.doc) for cause in ErrorCause)
-    return _markdown(("code", "cause", "the machine stopped at"), rows)
+    return markdown(("code", "cause", "the machine stopped at"), rows)
 
 
 def _modules() -> str:
     rows = ((module.value, module.name.lower()) for module in ErrorModule)
-    return _markdown(("code", "module"), rows)
+    return markdown(("code", "module"), rows)
 
 
 def _stall() -> str:
     rows = ((bit, counter.module, f"`{counter.event}`") for bit, counter in enumerate(COUNTERS))
-    return _markdown(("bit", "module", "event"), rows)
+    return markdown(("bit", "module", "event"), rows)
 
 
 _TABLES: dict[str, Callable[[], str]] = {
@@ -74,11 +57,5 @@ _TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def _main(paths: Sequence[str]) -> None:
-    for name in paths:
-        path = Path(name)
-        path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    manual.rewrite(sys.argv[1:], _TABLES)
