@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.config import PRESETS, Config
-from vdla.errors import DeviceError
+from vdla.errors import DeviceError, ProgramError
 from vdla.program import Program
 from vdla.registers import BASES, COUNTERS, IDENTITY, INTERFACE, Register
 from vdla.runtime.faults import Fault
@@ -140,7 +140,7 @@ class Driver:
         """
         self.require(program.config)
         self.write(Register.INSTRUCTION_BASE, self._place(program))
-        self.write(Register.INSTRUCTION_COUNT, len(program))
+        self.write(Register.INSTRUCTION_COUNT, _executed(program))
         self.write(Register.CYCLE_LIMIT, cycle_limit)
         for register in BASES.values():
             self.write(register, base)
@@ -222,3 +222,11 @@ class Driver:
             self._memory.write(self._space[0], data)
             self._program = program
         return self._space[0]
+
+
+def _executed(program: Program) -> int:
+    """Return the instructions up to FINISH: fetch would read on, and take the bus for it."""
+    try:
+        return program.finish + 1
+    except ProgramError:  # the machine says so itself
+        return len(program)
