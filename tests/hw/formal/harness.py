@@ -33,12 +33,15 @@ top.il
 """
 
 
-def named(m: Module, name: str) -> Signal:
-    """Return the register or wire of a name that an elaborated module assigns."""
+def named(m: Module, name: str, width: int | None = None) -> Signal:
+    """Return the register or wire of a name that an elaborated module assigns.
+
+    One made in a tuple has no name of its own: ``$signal`` and its width find it.
+    """
     m._flush()
     for statement in chain.from_iterable(m._statements.values()):
         for signal in statement._lhs_signals():
-            if signal.name == name:
+            if signal.name == name and width in (None, len(signal)):
                 return signal
     raise LookupError(f"There is no signal {name}.")
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs Amaranth; install it with: pip install 'vdla[hw]'")
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal
 
 from tests.hw.formal.harness import Harness, named, run
 from vdla.gateware.queues import CommandQueue, SmallQueue, TokenQueue
@@ -183,7 +183,7 @@ class ReadsStartedHead(CommandQueue):
 
     def elaborate(self, platform: object) -> Module:
         m = super().elaborate(platform)
-        m.d.comb += m.submodules.storage.r_ports[0].en.eq(1)
+        m.d.comb += m.submodules.storage.read_ports[0].en.eq(1)
         return m
 
 
@@ -197,16 +197,18 @@ class ShowsTooEarly(CommandQueue):
 
 
 @pytest.mark.parametrize(
-    "planted",
+    ("properties", "planted", "arguments"),
     [
-        tokens(LosesAToken(4), 4),
-        tokens(NeverFull(4), 4),
-        small(Duplicates(WIDTH, 4), 4),
-        small(ShortPointer(WIDTH, 4), 4),
-        command(ReadsStartedHead(WIDTH, 2), 2),
-        command(ShowsTooEarly(WIDTH, 2), 2),
+        (tokens, LosesAToken, (4,)),
+        (tokens, NeverFull, (4,)),
+        (small, Duplicates, (WIDTH, 4)),
+        (small, ShortPointer, (WIDTH, 4)),
+        (command, ReadsStartedHead, (WIDTH, 2)),
+        (command, ShowsTooEarly, (WIDTH, 2)),
     ],
-    ids=lambda harness: type(harness.unit).__name__,
 )
-def test_a_planted_bug_has_a_trace(planted: Harness, tmp_path: Path) -> None:
-    assert run(planted, tmp_path, mode="bmc", depth=14).refuted
+def test_a_planted_bug_has_a_trace(
+    properties: Any, planted: Any, arguments: tuple[int, ...], tmp_path: Path
+) -> None:
+    harness = properties(planted(*arguments), arguments[-1])
+    assert run(harness, tmp_path, mode="bmc", depth=14).refuted
