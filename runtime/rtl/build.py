@@ -21,6 +21,8 @@ from .toolchain import Toolchain, find_toolchain, run_tool
 
 __all__ = ["build", "build_top"]
 
+_ABOVE = ("bitstreams", "compiler", "runtime", "sim")
+"""Parts of an installed vdla that the gateware does not import."""
 _HARNESS = ("harness.cpp", "axi_memory.h")
 _VERILATE = (
     "--cc",
@@ -95,14 +97,13 @@ def build_top(config: Config, option: str = "") -> Path:
 
         return to_verilog(Top(config))
 
-    # The gateware is a function of its sources, the configuration and Amaranth.
-    base = files("vdla")
-    sources = [base / "gateware", base / "isa", base / "registers"]
+    # The gateware is a function of its sources, of the base that they import, of the
+    # configuration and of Amaranth.
+    root = Path(str(files("vdla")))
     digest = hashlib.sha256(f"{config.to_dict()} {metadata.version('amaranth')}".encode())
-    for path in sorted(p for folder in sources for p in Path(str(folder)).rglob("*.py")):
-        digest.update(path.read_bytes())
-    for name in ("config.py", "timing.py"):
-        digest.update((base / name).read_bytes())
+    for path in sorted(root.rglob("*.py")):
+        if path.relative_to(root).parts[0] not in _ABOVE:
+            digest.update(path.read_bytes())
     return build(verilog, digest.hexdigest(), option)
 
 
