@@ -10,29 +10,21 @@ import pytest
 import vdla
 from vdla.compiler.graph import import_tflite
 from vdla.config import PYNQ_Z1
-from vdla.runtime.device import Device
-from vdla.runtime.devices.cycle import CycleDevice
-from vdla.runtime.devices.rtl import RtlDevice
-from vdla.runtime.executor import Outcome, execute
+from vdla.runtime.api import Network, Run
 
 pytestmark = pytest.mark.rtl
 
 
-def outcome(network: vdla.runtime.api.Network, image: np.ndarray, device: Device) -> Outcome:
-    return execute(network.module, {network.module.inputs[0]: image}, device)
-
-
-def same(network: vdla.runtime.api.Network, image: np.ndarray) -> Outcome:
-    """Run a network on both, and return what the RTL gave once it is seen to be the same."""
-    model = outcome(network, image, CycleDevice(PYNQ_Z1))
-    rtl = outcome(network, image, RtlDevice(PYNQ_Z1))
-    assert sum(program.cycles for program in rtl.counters) > 0
+def same_on_both(network: Network, image: np.ndarray) -> Run:
+    """Run a network on the cycle model and on the RTL; return the RTL's run."""
+    model, rtl = (network.run(image, device=device) for device in ("cycle", "rtl"))
     for expected, found in zip(model.counters, rtl.counters, strict=True):
         layers = {name: layer.cycles for name, layer in expected.layers.items()}
         assert {name: layer.cycles for name, layer in found.layers.items()} == layers
-        assert found.cycles == expected.cycles
-    for name in network.module.outputs:
-        np.testing.assert_array_equal(rtl.values[name], model.values[name])
+        assert sum(layers.values()) == expected.cycles == found.cycles
+    assert rtl.outputs.keys() == model.outputs.keys()
+    for name, scores in rtl.outputs.items():
+        np.testing.assert_array_equal(scores, model.outputs[name])
     return rtl
 
 
@@ -41,8 +33,7 @@ def test_resnet8(shared_data: Path) -> None:
     path = shared_data / "mlperf_tiny" / "resnet8_int8.tflite"
     network = vdla.compile(import_tflite(path), config=PYNQ_Z1)
     image = (data["images"][:1].astype(np.int16) - 128).astype(np.int8)
-    found = same(network, image)
-    (scores,) = (found.values[name] for name in network.module.outputs)
+    (scores,) = same_on_both(network, image).outputs.values()
     assert scores.argmax() == data["resnet8_int8_litert_logits"][0].argmax()
 
 
@@ -50,4 +41,4 @@ def test_resnet8(shared_data: Path) -> None:
 def test_resnet18() -> None:
     network = vdla.compile("resnet18", config=PYNQ_Z1)
     rng = np.random.default_rng(18)
-    same(network, rng.integers(-128, 128, network.input_shape).astype(network.input_dtype))
+    same_on_both(network, rng.integers(-128, 128, network.input_shape).astype(network.input_dtype))

@@ -19,9 +19,11 @@ pytestmark = pytest.mark.rtl
 
 VARIANTS: dict[str, Config] = {
     "shallow_queues": TINY.replace(token_queue_depth=2, command_queue_depth=2),
-    "32_bit_bursts_of_4": TINY.replace(axi_data_bits=32, axi_burst_beats=4, axi_outstanding=2),
-    "axi4_128_bit": TINY.replace(
-        axi_version=4, axi_data_bits=128, axi_burst_beats=64, axi_outstanding=8
+    "2x8x4_32_bit_bursts_of_4": TINY.replace(
+        batch=2, block_in=8, axi_data_bits=32, axi_burst_beats=4, axi_outstanding=2
+    ),
+    "1x4x8_axi4_128_bit": TINY.replace(
+        block_out=8, axi_version=4, axi_data_bits=128, axi_burst_beats=64, axi_outstanding=8
     ),
 }
 MORE: dict[str, Config] = {
