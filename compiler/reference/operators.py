@@ -72,7 +72,7 @@ def _finish_sum(total: Array, node: Node, inputs: Sequence[Value], output: Tenso
     data, weight, target = inputs[0], inputs[1], Value(output, total)
     if weight.quant.per_tensor and (node.op == "dense" or data.array.dtype == np.uint8):
         # This path of TFLite multiplies the scales as float32 numbers.
-        product = np.float64(np.float32(data.scale) * np.float32(weight.scale))
+        product: Array = np.array(np.float32(data.scale) * np.float32(weight.scale), np.float64)
     else:
         product = np.float64(data.scale) * weight.quant.scale.astype(np.float64)
     m, shift = fixed_point(product / target.scale)

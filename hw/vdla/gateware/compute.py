@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vdla.config import Config
@@ -177,7 +177,7 @@ class Compute(wiring.Component):
         m: Module,
         retirement: Retirement,
         load_start: Signal,
-        head: object,
+        head: data.View,
         issue: Issue,
         done: object,
     ) -> None:

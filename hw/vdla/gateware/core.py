@@ -83,8 +83,9 @@ class Core(wiring.Component):
             inner.submodules[f"tokens_{name}"] = tokens[name]
 
         connect(inner, arbiter.channel, flipped(self.read))
-        for source, unit in zip(arbiter.sources, (fetch, load, compute), strict=True):
-            connect(inner, source, unit.source)
+        readers = (fetch.source, load.source, compute.source)
+        for arbitrated, source in zip(arbiter.sources, readers, strict=True):
+            connect(inner, arbitrated, source)
         connect(inner, store.channel, flipped(self.write))
         self._fetch(inner, fetch, queues)
         waits = self._load(inner, load, queues[LOAD], tokens)
