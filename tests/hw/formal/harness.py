@@ -132,7 +132,7 @@ def _program(name: str) -> str:
     folder = sysconfig.get_path("scripts")
     found = shutil.which(name, path=folder) or shutil.which(name)
     if found is None:
-        pytest.skip(f"{name} is missing; install it with: pip install 'vdla[formal]'")
+        pytest.skip(f"{name} is missing; install it with: pip install 'vdla[verify]'")
     return found
 
 
