@@ -10,13 +10,21 @@ from typer.core import TyperGroup
 
 import vdla
 from vdla.errors import VdlaError
-from vdla.runtime.cli import bench, build, doctor, execute, listing, simulate, synth, verilog
+from vdla.runtime.cli import (
+    INTERRUPTED,
+    bench,
+    build,
+    doctor,
+    execute,
+    listing,
+    simulate,
+    synth,
+    verilog,
+)
 from vdla.runtime.cli.output import fail
 from vdla.runtime.cli.requirements import install_command, providing
 
 __all__ = ["app"]
-
-INTERRUPTED = 130  # 128 + SIGINT, what a shell reports for a command stopped by the keyboard
 
 
 class _Commands(TyperGroup):

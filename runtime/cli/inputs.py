@@ -38,22 +38,44 @@ def from_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.ND
     InputError
         The file is no array, or one of another shape or dtype.
     """
+    import tokenize
+    import zipfile
+
     import numpy as np
 
     try:
         array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"--input must be a .npy file: {path}: {error}") from None
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        MemoryError,
+        SyntaxError,
+        tokenize.TokenError,  # numpy parses the header as Python
+        zipfile.BadZipFile,  # what begins like a zip archive, numpy takes for an .npz
+    ) as error:
+        raise InputError(
+            f"--input must be a .npy file: {path}: {error}; write one with numpy.save"
+        ) from None
     if not isinstance(array, np.ndarray):  # an .npz archive
-        raise InputError(f"--input must hold one array, not an archive of several: {path}")
+        raise InputError(
+            f"--input must hold one array, not an archive of several: {path}; "
+            "write it with numpy.save"
+        )
     expected = np.dtype(dtype)
     if array.shape == shape[1:]:
         array = array[None]
     if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
         wanted = ", ".join(["n", *map(str, shape[1:])])
-        raise InputError(f"--input must have the shape ({wanted}), not {array.shape}: {path}")
+        raise InputError(
+            f"--input must have the shape ({wanted}), not {array.shape}: {path}; "
+            "scale, cut or transpose the images"
+        )
     if array.dtype != expected:
-        raise InputError(f"--input must be of dtype {expected}, not {array.dtype}: {path}")
+        raise InputError(
+            f"--input must be of dtype {expected}, not {array.dtype}: {path}; "
+            "convert it by the scale and zero point of the network"
+        )
     return array
 
 
@@ -94,9 +116,23 @@ def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.
     _, height, width, channels = shape
     try:
         with Image.open(path) as opened:
+            deep = opened.mode.startswith(("I", "F"))
             picture = opened.convert("RGB" if channels == 3 else "L")
-    except (OSError, UnidentifiedImageError) as error:
-        raise InputError(f"--image must be a picture Pillow can read: {path}: {error}") from None
+    except (
+        OSError,
+        SyntaxError,
+        ValueError,
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+    ) as error:
+        raise InputError(
+            f"--image must be a picture Pillow can read: {path}: {error}; "
+            "save it anew as PNG or JPEG"
+        ) from None
+    if deep:  # Pillow would clip it at 255
+        raise InputError(
+            f"--image must have 8 bits a channel, not more: {path}; save it with 8 bits"
+        )
     if picture.size != (width, height):
         picture = ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR)
     pixels: npt.NDArray[np.int16] = np.asarray(picture, dtype=np.int16)
@@ -113,15 +149,25 @@ def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[An
     shape : tuple of int
         What the network takes, batch first.
     dtype : dtype
-        An integer type.
+        What the network takes.
 
     Returns
     -------
     numpy.ndarray
         Of shape ``(1, *shape[1:])`` and of `dtype`, over the type's whole range.
+
+    Raises
+    ------
+    InputError
+        The type is not one of integers, so it has no range to fill.
     """
     import numpy as np
 
+    if np.dtype(dtype).kind not in "iu":
+        raise InputError(
+            f"Noise must go into an input of integers, not of {np.dtype(dtype)}; "
+            "give the tensor with --input FILE.npy"
+        )
     limits = np.iinfo(np.dtype(dtype))
     source = np.random.default_rng(SEED)
     noise: npt.NDArray[Any] = source.integers(

@@ -9,7 +9,7 @@ import typer
 
 from vdla.errors import AssemblyError, InputError, ModuleError
 from vdla.runtime.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_config
-from vdla.runtime.cli.output import emit_json, note
+from vdla.runtime.cli.output import emit_json, note, write_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,10 +81,10 @@ def asm(
         raise AssemblyError(f"A program in assembly must be a text file: {file}: {error}") from None
     assembly = assemble(text, None if config is None else read_config(config))
     program = assembly.program
-    output.write_bytes(program.instructions.astype("<u8").tobytes())
+    write_file(output, program.instructions.astype("<u8").tobytes())
     count = sum(len(words) for _, words in assembly.uops)
     if uops is not None:
-        uops.write_bytes(_uop_image(assembly))
+        write_file(uops, _uop_image(assembly))
     elif count:
         note(f"{count} micro-ops are not in {output}; --uops FILE.bin writes them")
     if as_json:

@@ -68,9 +68,9 @@ DEFAULT_CONFIG = "PYNQ_Z1"
 
 
 def read_config(text: str) -> Config:
-    """Return the configuration of a name, or of a TOML file where `text` ends in ``.toml``."""
+    """Return the configuration of a name, or of a file: ``.toml``, or VTA's ``.json``."""
     from vdla.config import Config, named
 
-    if text.endswith(".toml"):
+    if text.endswith((".toml", ".json")):
         return Config.from_toml(Path(text))
     return named(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -12,7 +13,9 @@ from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["emit_json", "fail", "fits", "note", "progress_bar", "show_table"]
+from vdla.errors import InputError
+
+__all__ = ["emit_json", "fail", "fits", "note", "progress_bar", "show_table", "write_file"]
 
 FAILED = 2
 GAP = 2  # spaces between the columns of a table
@@ -39,6 +42,24 @@ def fail(message: str) -> NoReturn:
         f"vdla: {line}", style="bold red", markup=False, highlight=False
     )
     raise typer.Exit(FAILED)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file that the user named, its folder made if needed.
+
+    Raises
+    ------
+    InputError
+        It cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise InputError(
+            f"A file to write must be in a folder that can be written: {path}: {error.strerror}; "
+            "name another one"
+        ) from None
 
 
 def note(message: str) -> None:

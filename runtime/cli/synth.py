@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from vdla.runtime.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_config
-from vdla.runtime.cli.output import emit_json, show_table
+from vdla.runtime.cli.output import emit_json, show_table, write_file
 
 __all__ = ["synth"]
 
@@ -29,8 +29,7 @@ def synth(
 
     report = synthesize(read_config(config)).to_dict()
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        write_file(output, (json.dumps(report, indent=2) + "\n").encode())
     if as_json:
         emit_json(report)
         return

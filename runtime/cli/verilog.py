@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vdla.runtime.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, read_config
-from vdla.runtime.cli.output import emit_json
+from vdla.runtime.cli.output import emit_json, write_file
 
 __all__ = ["verilog"]
 
@@ -34,9 +34,8 @@ def verilog(
         f"{MODULE}.il": to_rtlil(Top(chosen), MODULE),
         f"{MODULE}.toml": chosen.to_toml(),
     }
-    output.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        (output / name).write_text(text, encoding="utf-8")
+        write_file(output / name, text.encode())
     if as_json:
         emit_json(
             {

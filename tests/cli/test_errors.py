@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,3 +104,23 @@ def test_the_installed_command_reports_on_stderr() -> None:
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
     assert result.stderr.startswith("vdla: A configuration name must be one of")
+
+
+def test_a_file_that_cannot_be_written_is_refused(vdla_command: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.s").write_text("finish\n")
+    (tmp_path / "file").touch()
+    outcome = vdla_command("asm", str(tmp_path / "a.s"), "-o", str(tmp_path / "file" / "a.bin"))
+    assert outcome.code == 2
+    assert outcome.err.startswith("vdla: A file to write must be in a folder that can be written: ")
+    assert outcome.err.endswith("; name another one\n")
+
+
+def test_the_configuration_of_vta_is_taken(vdla_command: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.s").write_text("finish\n")
+    (tmp_path / "vta_config.json").write_text('{"LOG_BLOCK": 4}')
+    outcome = vdla_command(
+        *("asm", str(tmp_path / "a.s"), "-o", str(tmp_path / "a.bin")),
+        *("--config", str(tmp_path / "vta_config.json")),
+    )
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.endswith("a.bin: 1 instructions for vta_config\n")

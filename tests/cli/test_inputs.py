@@ -52,6 +52,25 @@ def test_what_is_no_npy_is_refused(tmp_path: Path) -> None:
         from_npy(tmp_path / "c.npz", SHAPE, np.int8)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x93NUMPY\x01\x00v\x00{{{",
+        b"\x93NUMPY\x01\x00\x08\x00{{'descr'",
+        b"PK\x03\x04 and no more",
+        b"\x93NUMPY\x01\x00\x50\x00"
+        + b"{'descr': '|i1', 'fortran_order': False, 'shape': (99999999999999, 999), }".ljust(79)
+        + b"\n",
+    ],
+    ids=["empty", "cut", "header", "zip", "huge"],
+)
+def test_a_damaged_npy_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.npy").write_bytes(data)
+    with pytest.raises(InputError, match=r"^--input must be a \.npy file: .*; write one with"):
+        from_npy(tmp_path / "a.npy", SHAPE, np.int8)
+
+
 @pytest.mark.parametrize(("dtype", "shift"), [(np.int8, 128), (np.uint8, 0)])
 def test_pixels_span_the_input_type(tmp_path: Path, dtype: type, shift: int) -> None:
     pixels = np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3) + 180  # wraps: 180..251
@@ -79,6 +98,21 @@ def test_what_is_no_picture_is_refused(tmp_path: Path) -> None:
         from_image(tmp_path / "a.png", SHAPE, np.int8)
 
 
+def test_a_picture_too_large_to_open_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.new("RGB", (60, 40)).save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(InputError, match=r"^--image must be a picture Pillow can read: .*exceeds"):
+        from_image(tmp_path / "a.png", SHAPE, np.int8)
+
+
+def test_a_picture_of_more_than_8_bits_is_refused_not_clipped(tmp_path: Path) -> None:
+    Image.fromarray(np.full((4, 6), 1000, np.uint16)).save(tmp_path / "a.png")
+    with pytest.raises(InputError, match=r"^--image must have 8 bits a channel, not more: "):
+        from_image(tmp_path / "a.png", SHAPE, np.int8)
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype"), [((1, 4, 6, 16), np.int8), ((1, 10), np.int8), (SHAPE, np.float32)]
 )
@@ -94,3 +128,8 @@ def test_noise_is_the_same_every_time_and_spans_the_type() -> None:
     assert noise.dtype == np.int8
     assert (noise.min(), noise.max()) == (-128, 127)
     assert np.array_equal(noise, random_input((1, 64, 64, 3), np.int8))
+
+
+def test_noise_is_made_of_integers_only() -> None:
+    with pytest.raises(InputError, match="^Noise must go into an input of integers, not of float"):
+        random_input(SHAPE, np.float32)

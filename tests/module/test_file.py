@@ -76,6 +76,16 @@ def test_a_file_that_cannot_be_written(module: Module, tmp_path: Path) -> None:
         save(module, tmp_path / "nowhere" / "net.vdla")
 
 
+def test_a_name_that_no_file_can_have(module: Module, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ModuleError, match="must go to a folder that can be written: .*Not a dir"):
+        save(module, tmp_path / "file" / "net.vdla")
+    with pytest.raises(ModuleError, match="must go to a folder that can be written: .*too long"):
+        save(module, tmp_path / ("a" * 300))
+    with pytest.raises(ModuleError, match=r"^A compiled file must have a name, not \.: name a"):
+        save(module, Path())
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ModuleError, match=r"must be readable: .*: No such file .*vdla compile"):
         load(tmp_path / "net.vdla")

@@ -19,13 +19,8 @@ _GEMM_LOOP_BITS = 63 - 8 - 1 - 2 * 14
 """Bits of the first GEMM word left for uop_begin and uop_end less its carry bit."""
 
 
-def _power_of_two(value: object) -> bool:
-    return (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and value > 0
-        and value & (value - 1) == 0
-    )
+def _power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
 
 
 def check(config: Config) -> None:
@@ -35,6 +30,11 @@ def check(config: Config) -> None:
         if not held:
             raise ConfigError(f"{name} must {rule}, not {getattr(config, name)!r}.")
 
+    for name, value in config.to_dict().items():
+        if name == "name":
+            require(isinstance(value, str), name, "be a string")
+        elif name != "clock_mhz":  # 64.0 equals 64, and would give another hash
+            require(type(value) is int, name, "be an integer")
     for name in (
         "batch",
         "block_in",
@@ -69,12 +69,14 @@ def check(config: Config) -> None:
         _power_of_two(value) and value <= 64, "axi_outstanding", "be a power of two of at most 64"
     )
     clock = config.clock_mhz
-    require(isinstance(clock, (int, float)) and 0 < clock <= 1000, "clock_mhz", "lie in (0, 1000]")
+    require(
+        type(clock) in (int, float) and 0 < clock <= 1000, "clock_mhz", "be a number in (0, 1000]"
+    )
     latency = config.dram_latency_cycles
     require(
-        isinstance(latency, int) and 1 <= latency <= 65535,
+        1 <= latency <= 65535,
         "dram_latency_cycles",
-        "be an integer in 1..65535",
+        "be in 1..65535",
     )
     _check_elements(config)
     _check_encoding(config)

@@ -235,12 +235,12 @@ class Config:
             values = {
                 ours: 1 << int(vta[theirs]) for theirs, ours in _VTA_KEYS.items() if theirs in vta
             }
+            if "LOG_BLOCK" in vta:
+                values["block_in"] = values["block_out"] = 1 << int(vta["LOG_BLOCK"])
         except (ValueError, TypeError) as error:
             raise ConfigError(
                 f"A VTA configuration must be a JSON object of integers: {error}"
             ) from None
-        if "LOG_BLOCK" in vta:
-            values["block_in"] = values["block_out"] = 1 << int(vta["LOG_BLOCK"])
         if not values:
             raise ConfigError(
                 f"A VTA configuration must hold keys such as LOG_BLOCK, not {sorted(vta)[:4]}."

@@ -7,6 +7,7 @@ import json
 import os
 import zipfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,6 +42,8 @@ def save(module: Module, path: str | Path) -> None:
         The file cannot be written.
     """
     path = Path(path)
+    if not path.name:
+        raise ModuleError(f"A compiled file must have a name, not {path}: name a file in it.")
     manifest, arrays = to_manifest(module)
     head = {"format": "vdla", "format_version": FORMAT_VERSION, "vdla_version": vdla.__version__}
     text = json.dumps({**head, **manifest}, sort_keys=True, separators=(",", ":"))
@@ -52,7 +55,8 @@ def save(module: Module, path: str | Path) -> None:
                 _add(archive, _member(index), _npy(array))
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise ModuleError(
             f"A compiled file must go to a folder that can be written: {path}: {error.strerror}."
         ) from None
