@@ -33,7 +33,7 @@ def test_there_are_enough_random_programs() -> None:
     assert any(config.batch == 2 for config in chosen)
 
 
-@pytest.mark.parametrize(("config", "program"), EACH, ids="-".join)
+@pytest.mark.parametrize(("config", "program"), EACH)
 def test_program(config: str, program: str) -> None:
     expected = expect(PROGRAMS[program](EVERY[config]))
     machine = machine_of(EVERY[config])
