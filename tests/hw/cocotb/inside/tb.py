@@ -25,7 +25,7 @@ class TB:
         return getattr(self.dut, f"{self.unit}_{name}")
 
     def get(self, name: str) -> int:
-        return int(self.port(name).value.to_unsigned())
+        return int(self.port(name).value)
 
     def set(self, **values: int) -> None:
         for name, value in values.items():
@@ -41,6 +41,7 @@ class TB:
             await RisingEdge(self.dut.clk)
         await self.low()
         self.dut.rst.value = 0
+        await self.low()  # the write takes hold within this cycle
 
     async def low(self) -> None:
         await FallingEdge(self.dut.clk)
