@@ -66,8 +66,8 @@ def _pad_off_by_one(self: Any, m: Module) -> None:
 
 def _lost_token(self: Any, m: Module) -> None:
     level = named(m, "level")
-    with m.If(self.push & (level == 1)):
-        m.d.sync += level.eq(1 - self.pop)
+    with m.If(self.push & (level == 0)):
+        m.d.sync += level.eq(0)
 
 
 def _repeated_beat(self: Any, m: Module) -> None:
@@ -158,7 +158,7 @@ FAULTS = (
     Fault("RQ rounds down", "arithmetic", _after(SlowLane, _rounds_down)),
     Fault("OUT wraps", "arithmetic", _wraps_instead_of_saturating),
     Fault("interlock one cycle short", "arithmetic", _after(Issue, _interlock_short)),
-    Fault("round-robin stuck", "product", _after(ReadArbiter, _round_robin_stuck)),
+    Fault("round-robin stuck", "movement", _after(ReadArbiter, _round_robin_stuck)),
     Fault("burst crosses 4 KiB", "movement", _after(BurstGenerator, _crosses_pages)),
     Fault("stale parameters", "arithmetic", _after(Issue, _stale_parameters)),
     Fault("sequencer skips the last", "product", _skips_last),

@@ -28,7 +28,10 @@ def movement() -> Case:
     source = b.place(MemoryType.ACC_8BIT, x)
     b.place(MemoryType.OUT, np.full((4096 // 4 - 40, _LANES), 3, np.int8))
     long = b.place(MemoryType.ACC, _draw(2, -300, 300, 40, _LANES).astype(np.int32))
+    other = b.place(MemoryType.INP, _draw(6, -128, 128, 300, TINY.block_in).astype(np.int8))
     target = b.reserve(80)
+    # Nobody reads it: it competes with compute's loader for the bus.
+    b.load(MemoryType.INP, 0, other, 300, y_size=1, x_stride=300)
     b.uops([(0, 0, 0), (18, 0, 0)])
     b.load(
         MemoryType.ACC_8BIT, 0, source, 3, y_size=2, x_stride=4, y_pad_0=1, x_pad_0=1, x_pad_1=2,
