@@ -60,6 +60,8 @@ def compile(
 
     Raises
     ------
+    InputError
+        There is no virtual thread.
     ModelError
         The network cannot be read, or holds operators that nothing takes.
     LoweringError
@@ -68,6 +70,8 @@ def compile(
     from vdla.compiler.graph import Graph, import_tflite, resnet18
     from vdla.compiler.network import compile_graph
 
+    if vthreads < 1:
+        raise InputError(f"vthreads must be at least 1, not {vthreads}: 2 hides latency.")
     if isinstance(model, Graph):
         graph = model
     elif str(model) == BUILT_IN:

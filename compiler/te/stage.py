@@ -234,7 +234,11 @@ class Stage:
         self.attach, self.inlined = Attach(consumer, axis), False
 
     def compute_root(self) -> None:
-        """Compute this stage whole, outside every loop. Undoes `compute_at`."""
+        """Compute this stage whole, outside every loop. Undoes `compute_at` and `compute_inline`.
+
+        Before: ``for i.o in 4: for i in 4: b[i] = ...; c[...] = b[i] * 2``. After
+        ``s[b].compute_root()``: ``for i in 16: b[i] = ...``, then the loops of ``c``.
+        """
         self.attach, self.inlined = None, False
 
     def compute_inline(self) -> None:
@@ -249,7 +253,11 @@ class Stage:
         self.inlined, self.attach = True, None
 
     def set_scope(self, scope: str) -> None:
-        """Keep the result in a memory scope of the target, such as ``inp`` or ``acc``."""
+        """Keep the result in a memory scope of the target, such as ``inp`` or ``acc``.
+
+        Before: ``b`` (16,) lies in memory. After ``s[b].set_scope("acc")`` it lies in ACC, from its
+        first write to its last read, and takes as much of it as the loop it is computed at needs.
+        """
         self.scope = scope
 
     def bind(self, axis: IterVar, thread: str) -> None:
@@ -262,7 +270,14 @@ class Stage:
         self._annotate(axis, "bind", thread)
 
     def unroll(self, axis: IterVar) -> None:
-        """Repeat the body instead of looping; on VDLA the loop becomes micro-ops."""
+        """Repeat the body instead of looping; on VDLA each step is an instruction of its own.
+
+        Before: ``for i in 2: for j in 8: b[i, j] = a[i, j] + 1``, one instruction of two loops.
+        After ``s[b].unroll(i)``::
+
+            for j in 8: b[0, j] = a[0, j] + 1   # one instruction
+            for j in 8: b[1, j] = a[1, j] + 1   # the next
+        """
         self._annotate(axis, "unroll", True)
 
     def vectorize(self, axis: IterVar) -> None:
@@ -274,15 +289,26 @@ class Stage:
         self._annotate(axis, "parallel", True)
 
     def pragma(self, axis: IterVar, name: str, value: object = True) -> None:
-        """Mark a loop for the target, such as ``dma_copy`` on a copy stage."""
+        """Mark a loop for the target, such as ``dma_copy`` on a copy stage.
+
+        Before: ``for i in 4: for j in 8: buffer[i, j] = a[i, j]``. After
+        ``s[buffer].pragma(i, "dma_copy")``: one LOAD of 4 x 8. A name that the target does not
+        know changes nothing.
+        """
         self._annotate(axis, name, value)
 
     def storage_align(self, axis: IterVar, factor: int) -> None:
-        """Pad the buffer so that a step along an axis is a multiple of ``factor`` elements."""
+        """Ask for a buffer whose step along an axis is a multiple of ``factor`` elements.
+
+        Recorded for targets that pad buffers; VDLA, whose scratchpads hold whole entries, does not.
+        """
         self._annotate(axis, "storage_align", factor)
 
     def double_buffer(self) -> None:
-        """Keep two copies of the buffer in turn, so that filling one overlaps using the other."""
+        """Ask for two copies of the buffer in turn, so that filling one overlaps using the other.
+
+        Recorded for targets that do it; on VDLA, virtual threads (`bind`) hide the latency.
+        """
         self._annotate(self.leaves[0], "double_buffer", True)
 
     def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:

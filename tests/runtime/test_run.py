@@ -229,3 +229,5 @@ def test_what_compile_refuses(tmp_path: Path) -> None:
         vdla.compile(tmp_path / "nothing.tflite")
     with pytest.raises(ModelError, match="must name nodes of the network, not 'fc'"):
         vdla.compile(residual(), place={"fc": "cpu"})
+    with pytest.raises(InputError, match="^vthreads must be at least 1, not 0: 2 hides latency"):
+        vdla.compile(residual(), vthreads=0)
