@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-for tool in ("amaranth", "cocotb", "cocotbext.axi"):
-    pytest.importorskip(tool, reason=f"needs {tool}; install it with: pip install 'vdla[hw,verify]'")
+pytest.importorskip("amaranth", reason="needs Amaranth; install it with: pip install 'vdla[hw]'")
+pytest.importorskip("cocotb", reason="needs cocotb; install it with: pip install 'vdla[verify]'")
+pytest.importorskip(
+    "cocotbext.axi", reason="needs cocotbext-axi; install it with: pip install 'vdla[verify]'"
+)
 
 from tests.hw.cocotb.build import built, run_bench
 from vdla.config import TINY

@@ -34,22 +34,42 @@ def movement() -> Case:
     b.load(MemoryType.INP, 0, other, 300, y_size=1, x_stride=300)
     b.uops([(0, 0, 0), (18, 0, 0)])
     b.load(
-        MemoryType.ACC_8BIT, 0, source, 3, y_size=2, x_stride=4, y_pad_0=1, x_pad_0=1, x_pad_1=2,
+        MemoryType.ACC_8BIT,
+        0,
+        source,
+        3,
+        y_size=2,
+        x_stride=4,
+        y_pad_0=1,
+        x_pad_0=1,
+        x_pad_1=2,
         pad_value=-7,
     )
     b.load(MemoryType.ACC, 18, long, 40, y_size=1, x_stride=40)
     b.add(
         Alu(
-            alu_opcode=AluOp.ADD, uop_begin=0, uop_end=1, iter_in=58, dst_factor_in=1,
-            use_imm=True, imm=1, push_next=True,
+            alu_opcode=AluOp.ADD,
+            uop_begin=0,
+            uop_end=1,
+            iter_in=58,
+            dst_factor_in=1,
+            use_imm=True,
+            imm=1,
+            push_next=True,
         )
     )
     b.add(_store(0, target + 1, y_size=3, x_size=6, x_stride=9))
     b.tokens(push_prev=False)
     b.add(
         Alu(
-            alu_opcode=AluOp.MAX, uop_begin=1, uop_end=2, iter_in=40, dst_factor_in=1,
-            use_imm=True, imm=5, push_next=True,
+            alu_opcode=AluOp.MAX,
+            uop_begin=1,
+            uop_end=2,
+            iter_in=40,
+            dst_factor_in=1,
+            use_imm=True,
+            imm=5,
+            push_next=True,
         )
     )
     b.add(_store(18, target + 31, y_size=1, x_size=40, x_stride=40))
@@ -68,8 +88,14 @@ def product() -> Case:
     b.load(MemoryType.INP, 0, inp, 40, y_size=1, x_stride=40)
     b.load(MemoryType.WGT, 0, wgt, 6, y_size=1, x_stride=6, push_next=True)
     loops = {
-        "uop_begin": 0, "uop_end": 3, "iter_out": 3, "iter_in": 2, "dst_factor_out": 2,
-        "src_factor_out": 5, "src_factor_in": 3, "wgt_factor_in": 1,
+        "uop_begin": 0,
+        "uop_end": 3,
+        "iter_out": 3,
+        "iter_in": 2,
+        "dst_factor_out": 2,
+        "src_factor_out": 5,
+        "src_factor_in": 3,
+        "wgt_factor_in": 1,
     }
     b.add(Gemm(**loops, reset=True, pop_prev=True))
     b.add(Gemm(**loops))

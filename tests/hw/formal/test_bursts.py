@@ -133,9 +133,7 @@ class ForgetsOffset(BurstGenerator):
         return m
 
 
-@pytest.mark.parametrize(
-    "planted", [CrossesPages, ForgetsOffset]
-)
+@pytest.mark.parametrize("planted", [CrossesPages, ForgetsOffset])
 def test_a_planted_bug_has_a_trace(planted: type[BurstGenerator], tmp_path: Path) -> None:
     harness = generator(planted(TINY), TINY)
     assert run(harness, tmp_path, mode="bmc", depth=8).refuted

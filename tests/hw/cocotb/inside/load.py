@@ -1,4 +1,4 @@
-"""LOADs of every kind against blocks cut out of memory: alignments, lengths, pads, waits, errors."""
+"""LOADs of every kind against blocks cut out of memory: alignments, lengths, pads, waits."""
 
 from __future__ import annotations
 

@@ -24,8 +24,12 @@ def _indices(instruction: Gemm | Alu, uops: list[tuple[int, int, int]]) -> list[
                     wgt_at += outer * instruction.wgt_factor_out + inner * instruction.wgt_factor_in
                 found.append(
                     (
-                        dst + outer * instruction.dst_factor_out + inner * instruction.dst_factor_in,
-                        src + outer * instruction.src_factor_out + inner * instruction.src_factor_in,
+                        dst
+                        + outer * instruction.dst_factor_out
+                        + inner * instruction.dst_factor_in,
+                        src
+                        + outer * instruction.src_factor_out
+                        + inner * instruction.src_factor_in,
                         wgt_at,
                     )
                 )
@@ -37,7 +41,11 @@ async def _run(dut: Any, waits: float) -> None:
     await tb.start(valid=0, vector_take=0)
     count = 40
     uops = [
-        (rng.randrange(TINY.acc_depth), rng.randrange(TINY.inp_depth), rng.randrange(TINY.wgt_depth))
+        (
+            rng.randrange(TINY.acc_depth),
+            rng.randrange(TINY.inp_depth),
+            rng.randrange(TINY.wgt_depth),
+        )
         for _ in range(count)
     ]
     words = [int(word) for word in encode_uops(*zip(*uops, strict=True), TINY)]

@@ -152,7 +152,10 @@ async def error_responses(dut: Any) -> None:
     tb = TB(dut, 0.2)
     await tb.start()
     read, write = tb.ram.read_if, tb.ram.write_if
-    for where, cause in ((read.r_channel, ErrorCause.AXI_READ), (write.b_channel, ErrorCause.AXI_WRITE)):
+    for where, cause in (
+        (read.r_channel, ErrorCause.AXI_READ),
+        (write.b_channel, ErrorCause.AXI_WRITE),
+    ):
         field = "rresp" if where is read.r_channel else "bresp"
         original = where.send
 
