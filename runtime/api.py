@@ -162,7 +162,8 @@ class Network:
         inputs : array or mapping of str to array
             One image (H, W, C) or several (n, H, W, C), of the input's dtype.
         device : str
-            ``functional``: results only; ``cycle``: results and exact timing.
+            ``functional``: results only; ``cycle``: results and exact timing; ``rtl``: the
+            gateware, simulated.
         check : bool
             Compare every layer with the integer interpreter.
         progress : callable, optional

@@ -82,6 +82,8 @@ def from_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.ND
 def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Read a picture, scale its shorter side to the input, cut the middle and quantize it.
 
+    It is turned as its EXIF orientation says; transparency is ignored.
+
     A network's input type spans the pixel's range, whatever real numbers its scale gives that
     range, so pixel 0 is the lowest value of the type and pixel 255 the highest.
 
@@ -117,7 +119,8 @@ def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.
     try:
         with Image.open(path) as opened:
             deep = opened.mode.startswith(("I", "F"))
-            picture = opened.convert("RGB" if channels == 3 else "L")
+            upright = ImageOps.exif_transpose(opened)
+            picture = upright.convert("RGB" if channels == 3 else "L")
     except (
         OSError,
         SyntaxError,

@@ -87,6 +87,15 @@ def test_a_wide_picture_loses_its_sides(tmp_path: Path) -> None:
     assert (from_image(tmp_path / "a.png", SHAPE, np.int8)[0, :, 1:-1] == 127).all()
 
 
+def test_a_picture_is_turned_upright(tmp_path: Path) -> None:
+    picture = Image.fromarray(np.arange(6 * 4 * 3, dtype=np.uint8).reshape(6, 4, 3))
+    turned = picture.getexif()
+    turned[274] = 6  # Orientation: show it a quarter turn clockwise
+    picture.save(tmp_path / "a.png", exif=turned)
+    found = from_image(tmp_path / "a.png", SHAPE, np.uint8)
+    assert np.array_equal(found[0], np.rot90(np.asarray(picture), -1))
+
+
 def test_a_colour_picture_turns_grey_for_one_channel(tmp_path: Path) -> None:
     Image.fromarray(np.full((4, 6, 3), 100, np.uint8)).save(tmp_path / "a.png")
     assert (from_image(tmp_path / "a.png", (1, 4, 6, 1), np.int8) == 100 - 128).all()
