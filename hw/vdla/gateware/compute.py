@@ -224,6 +224,7 @@ class Compute(wiring.Component):
             write.data.eq(Mux(loader.write[1], loader.data, datapath.data)),
             write.en.eq(loader.write[1] | datapath.write),
             read.addr.eq(datapath.acc_address),
+            read.en.eq(datapath.acc_read),
             datapath.acc.eq(read.data),
             self.inp_address.eq(datapath.inp_address),
             self.wgt_address.eq(datapath.wgt_address),

@@ -36,7 +36,7 @@ class DataPath(wiring.Component):
         From the issue stage.
     inp_address, wgt_address, operand_read, inp, wgt
         Read ports of INP and WGT; data comes the cycle after.
-    acc_address, acc
+    acc_address, acc_read, acc
         ACC's read port; data comes the cycle after.
     write, address, data
         ACC's and OUT's write ports.
@@ -59,6 +59,7 @@ class DataPath(wiring.Component):
                 "inp": In(config.inp_elem_bytes * 8),
                 "wgt": In(config.wgt_elem_bytes * 8),
                 "acc_address": Out(config.dst_index_bits),
+                "acc_read": Out(1),
                 "acc": In(config.acc_elem_bytes * 8),
                 "write": Out(1),
                 "address": Out(config.dst_index_bits),
@@ -81,18 +82,21 @@ class DataPath(wiring.Component):
         valids = [Signal(name="valid_0")]
         m.d.comb += [stages[0].eq(self.slot), valids[0].eq(self.slot_valid)]
         for k in range(1, latency + 1):
-            stage, valid = Signal(slot_layout(config), name=f"stage_{k}"), Signal(name=f"valid_{k}")
-            m.d.sync += [stage.eq(stages[-1]), valid.eq(valids[-1])]
+            stage = Signal(slot_layout(config), name=f"stage_{k}", reset_less=True)
+            valid = Signal(name=f"valid_{k}")
+            m.d.sync += valid.eq(valids[-1])
+            with m.If(valids[-1]):
+                m.d.sync += stage.eq(stages[-1])
             stages.append(stage)
             valids.append(valid)
 
-        sums = self._multiply(m)
+        sums = self._multiply(m, stages, valids)
         value = self._accumulator(m, stages, valids, operands)
         self._results(m, stages, valids, operands, value, sums)
         m.d.comb += self.done.eq(valids[latency - 1] & stages[latency - 1].last)
         return m
 
-    def _multiply(self, m: Module) -> Value:
+    def _multiply(self, m: Module, stages: list[data.View], valids: list[Signal]) -> Value:
         """Read INP and WGT at stage 0 and return the sums at the operand stage."""
         config = self._config
         m.submodules.product = product = MatrixProduct(config)
@@ -101,15 +105,22 @@ class DataPath(wiring.Component):
             self.wgt_address.eq(self.slot.wgt),
             self.operand_read.eq(self.slot_valid & self.slot.multiplies),
         ]
+        multiplies = [valid & stage.multiplies for stage, valid in zip(stages, valids, strict=True)]
         inp, wgt = self.inp, self.wgt
-        for step in ("output", "broadcast"):
+        steps = ("output", "broadcast")
+        for position, step in enumerate(steps, 1):
             inp_next, wgt_next = (
-                Signal.like(self.inp, name=f"inp_{step}"),
-                Signal.like(self.wgt, name=f"wgt_{step}"),
+                Signal(len(self.inp), name=f"inp_{step}", reset_less=True),
+                Signal(len(self.wgt), name=f"wgt_{step}", reset_less=True),
             )
-            m.d.sync += [inp_next.eq(inp), wgt_next.eq(wgt)]
+            with m.If(multiplies[position]):
+                m.d.sync += [inp_next.eq(inp), wgt_next.eq(wgt)]
             inp, wgt = inp_next, wgt_next
-        m.d.comb += [product.inp.eq(inp), product.wgt.eq(wgt)]
+        m.d.comb += [
+            product.inp.eq(inp),
+            product.wgt.eq(wgt),
+            product.enable.eq(Cat(multiplies[len(steps) + 1 :])),
+        ]
         return product.sums
 
     def _accumulator(
@@ -120,7 +131,7 @@ class DataPath(wiring.Component):
         width = config.acc_elem_bytes * 8
         ask = operands - 2
         reading = stages[ask]
-        m.d.comb += self.acc_address.eq(reading.read)
+        m.d.comb += [self.acc_address.eq(reading.read), self.acc_read.eq(valids[ask])]
 
         # Distance to the youngest earlier slot that writes the entry read; 0 for none.
         furthest = TIMING.slow_cycles + 3
@@ -136,9 +147,9 @@ class DataPath(wiring.Component):
                     m.d.comb += slow.eq(stages[ask + k].slow)
         m.d.sync += [behind.eq(distance), slow_behind.eq(slow)]
 
-        self._fast = Signal(width, name="fast")
+        self._fast = Signal(width, name="fast", reset_less=True)
         self._slow = Signal(width, name="slow_result")
-        self._last = Signal(width, name="last_written")
+        self._last = Signal(width, name="last_written", reset_less=True)
         m.submodules.ring = ring = memory.Memory(shape=unsigned(width), depth=_RING, init=[])
         place = Signal(range(_RING))
         m.d.sync += place.eq(place + 1)
@@ -147,7 +158,8 @@ class DataPath(wiring.Component):
             ring.read_port(domain="comb"),
             ring.read_port(domain="comb"),
         )
-        m.d.sync += self._last.eq(self.data)
+        with m.If(self.write):
+            m.d.sync += self._last.eq(self.data)
         m.d.comb += [
             store.addr.eq(place),
             store.data.eq(self._fast),
@@ -174,13 +186,18 @@ class DataPath(wiring.Component):
             m.d.comb += early.eq(self._fast)
         with m.Else():
             m.d.comb += early.eq(forward.data)
-        operand = Signal(width)
-        m.d.sync += [
-            operand.eq(early),
-            late.eq(Mux(slow_behind, Mux(behind == slow_at, 2, 0), Mux(behind == 1, 1, 0))),
-        ]
+        operand = Signal(width, reset_less=True)
+        with m.If(valids[operands - 1]):
+            m.d.sync += operand.eq(early)
+        m.d.sync += late.eq(Mux(slow_behind, Mux(behind == slow_at, 2, 0), Mux(behind == 1, 1, 0)))
         value = Signal(width)
-        m.d.comb += value.eq(Mux(late == 2, self._slow, Mux(late == 1, self._fast, operand)))
+        with m.Switch(late):
+            with m.Case(2):
+                m.d.comb += value.eq(self._slow)
+            with m.Case(1):
+                m.d.comb += value.eq(self._fast)
+            with m.Default():
+                m.d.comb += value.eq(operand)
         return value
 
     def _results(
@@ -196,7 +213,7 @@ class DataPath(wiring.Component):
         here, valid = stages[operands], valids[operands]
         holds = {}
         for role in (Role.SOURCE, Role.BIAS, Role.MULTIPLIER, Role.PACKED):
-            holds[role] = Signal(len(value), name=f"held_{role}")
+            holds[role] = Signal(len(value), name=f"held_{role}", reset_less=True)
             with m.If(valid & (here.role == role)):
                 m.d.sync += holds[role].eq(value)
 
@@ -206,6 +223,10 @@ class DataPath(wiring.Component):
             here.alu_opcode == AluOp.RQ,
             SlowOp.RQ,
             Mux(here.alu_opcode == AluOp.MUL, SlowOp.MUL, SlowOp.SHR),
+        )
+        wanted = valid & here.writes
+        enable = Cat(
+            valids[operands + k] & stages[operands + k].slow for k in range(TIMING.slow_cycles)
         )
         fast, slow = [], []
         for lane in range(self._lanes):
@@ -229,6 +250,7 @@ class DataPath(wiring.Component):
             m.submodules[f"lane_{lane}"] = unit
             m.d.comb += [
                 unit.operation.eq(operation),
+                unit.enable.eq(enable),
                 unit.value.eq(a),
                 unit.operand.eq(b),
                 unit.bias.eq(_lane(holds[Role.BIAS], lane)),
@@ -238,18 +260,27 @@ class DataPath(wiring.Component):
                 unit.high.eq(here.imm[8:]),
             ]
             slow.append(unit.result)
-        m.d.sync += self._fast.eq(Cat(*fast))
+        with m.If(wanted):
+            m.d.sync += self._fast.eq(Cat(*fast))
         m.d.comb += self._slow.eq(Cat(*slow))
 
         ready = stages[operands + TIMING.slow_cycles]
+        writes = valids[operands + TIMING.slow_cycles] & ready.writes
         written = Signal(len(value))
-        m.d.comb += written.eq(Mux(ready.slow, self._slow, self._retired))
-        m.d.sync += [
-            self.write.eq(valids[operands + TIMING.slow_cycles] & ready.writes),
-            self.address.eq(ready.dst),
-            self.data.eq(written),
-            self.out_data.eq(Cat(_saturated(_lane(written, k)) for k in range(self._lanes))),
-        ]
+        with m.If(ready.slow):
+            m.d.comb += written.eq(self._slow)
+        with m.Else():
+            m.d.comb += written.eq(self._retired)
+        entry = Signal(len(self.data), reset_less=True)
+        out_entry = Signal(len(self.out_data), reset_less=True)
+        m.d.comb += [self.data.eq(entry), self.out_data.eq(out_entry)]
+        m.d.sync += self.write.eq(writes)
+        with m.If(writes):
+            m.d.sync += [
+                self.address.eq(ready.dst),
+                entry.eq(written),
+                out_entry.eq(Cat(_saturated(_lane(written, k)) for k in range(self._lanes))),
+            ]
 
 
 def _lane(entry: Value, lane: int) -> Value:

@@ -198,9 +198,12 @@ class LoadUnit(wiring.Component):
         widest = max(kind.scalars * kind.memory_bits for kind in kinds)
         parts = max(1, widest // beat_bits)
         part = Signal(range(max(2, parts)))
+        # The beats before an entry's last one: each has its register, so that one changes a cycle.
+        held = [
+            Signal(beat_bits, name=f"held_{k}", reset_less=True) for k in range(max(1, parts - 1))
+        ]
         row_lane, lane_moved = Signal.like(info.lane), Signal()
         lane = Signal.like(info.lane)
-        held = Signal(max(1, widest - beat_bits))
 
         is_data, cell, element, ends = Signal(), Signal(), Signal(), Signal()
         last_part, last_lane = Signal(), Signal()
@@ -219,12 +222,12 @@ class LoadUnit(wiring.Component):
             infos.take.eq(ends),
             self.done.eq(ends),
         ]
-        entries = []
+        wholes: list[Value] = []
         for position, kind in enumerate(kinds):
             bits = kind.memory_bytes * 8
             if bits >= beat_bits:
-                whole = Cat(held, beat.data)[-bits:] if bits > beat_bits else beat.data
                 count = bits // beat_bits
+                whole = Cat(*held[: count - 1], beat.data)
                 ends_part, ends_lane = part == count - 1, 1
             else:
                 start = Mux(lane_moved, lane, Mux(y == info.y_begin, info.lane, row_lane))
@@ -241,7 +244,7 @@ class LoadUnit(wiring.Component):
                             lane.eq((slot + 1) << shift),
                             lane_moved.eq(1),
                         ]
-            entries.append(_widen(kind, whole, is_data, info.pad))
+            wholes.append(whole)
         take_beat = Signal()
         m.d.comb += [
             take_beat.eq(cell & is_data & ~info.empty & (last_lane | (x + 1 == info.x_end))),
@@ -250,8 +253,11 @@ class LoadUnit(wiring.Component):
         ]
         with m.If(cell & is_data & ~info.empty):
             if parts > 1:
-                m.d.sync += held.eq(Cat(held, beat.data)[beat_bits:])
                 m.d.sync += part.eq(Mux(last_part, 0, part + 1))
+                with m.Switch(part):
+                    for k in range(parts - 1):
+                        with m.Case(k):
+                            m.d.sync += held[k].eq(beat.data)
         with m.If(element):
             m.d.sync += [x.eq(Mux(last_x, 0, x + 1)), offset.eq(offset + 1)]
             with m.If(last_x):
@@ -276,17 +282,26 @@ class LoadUnit(wiring.Component):
         m.d.sync += [
             self.write.eq(Mux(element & fits, banks[info.kind], 0)),
             self.address.eq(target),
-            self.data.eq(Array(entries)[info.kind]),
         ]
+        entry = Signal(len(self.data), reset_less=True)
+        m.d.comb += self.data.eq(entry)
+        with m.If(element), m.Switch(info.kind):
+            for position, (kind, whole) in enumerate(zip(kinds, wholes, strict=True)):
+                with m.Case(position):
+                    with m.If(is_data):
+                        m.d.sync += entry.eq(_widened(kind, whole))
+                    with m.Else():
+                        m.d.sync += entry.eq(_padding(kind, info.pad))
 
 
-def _widen(kind: LoadKind, whole: Value, is_data: Value, pad: Value) -> Value:
-    """Return an entry as the scratchpad holds it: scalars sign-extended, or padding."""
-    scalars = []
-    for k in range(kind.scalars):
-        scalar = whole[k * kind.memory_bits : (k + 1) * kind.memory_bits]
-        scalars.append(Mux(is_data, _extend(scalar, kind.sram_bits), _extend(pad, kind.sram_bits)))
-    return Cat(*scalars)
+def _widened(kind: LoadKind, whole: Value) -> Value:
+    """Return an entry as the scratchpad holds it, its scalars sign-extended."""
+    scalars = (whole.word_select(k, kind.memory_bits) for k in range(kind.scalars))
+    return Cat(_extend(scalar, kind.sram_bits) for scalar in scalars)
+
+
+def _padding(kind: LoadKind, pad: Value) -> Value:
+    return _extend(pad, kind.sram_bits).replicate(kind.scalars)
 
 
 def _extend(value: Value, width: int) -> Value:

@@ -132,10 +132,10 @@ def _wraps_instead_of_saturating(patch: pytest.MonkeyPatch) -> None:
 
 
 def _zero_extends(patch: pytest.MonkeyPatch) -> None:
-    original = load._widen
+    original = load._widened
 
-    def widen(kind: Any, whole: Any, is_data: Any, pad: Any) -> Any:
-        entry = original(kind, whole, is_data, pad)
+    def widened(kind: Any, whole: Any) -> Any:
+        entry = original(kind, whole)
         if kind.memory_bits == kind.sram_bits:
             return entry
         step, keep = kind.sram_bits, kind.memory_bits
@@ -146,7 +146,7 @@ def _zero_extends(patch: pytest.MonkeyPatch) -> None:
             )
         )
 
-    patch.setattr(load, "_widen", widen)
+    patch.setattr(load, "_widened", widened)
 
 
 FAULTS = (

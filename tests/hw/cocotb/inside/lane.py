@@ -23,6 +23,7 @@ INPUTS = ("operation", "value", "operand", "bias", "multiplier", "packed", "low"
 
 async def _hold(tb: TB, cases: list[tuple[dict[str, int], int]]) -> None:
     """One case a cycle; the results come `slow_cycles` later, in the same order."""
+    tb.set(enable=(1 << TIMING.slow_cycles) - 1)
     for cycle in range(len(cases) + TIMING.slow_cycles):
         if cycle < len(cases):
             tb.set(**(dict.fromkeys(INPUTS, 0) | cases[cycle][0]))

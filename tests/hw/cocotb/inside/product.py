@@ -18,6 +18,7 @@ EXTREMES = np.array([-128, -127, -1, 0, 1, 127], np.int8)
 async def every_cycle(dut: Any) -> None:
     tb, rng = TB(dut, "product"), np.random.default_rng(4)
     await tb.start()
+    tb.set(enable=(1 << product_cycles(TINY)) - 1)
     inputs, outputs, delay = TINY.block_in, TINY.block_out, product_cycles(TINY)
     pairs = []
     for inp in EXTREMES:  # every accumulator at its limits
