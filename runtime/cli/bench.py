@@ -96,12 +96,13 @@ def sim(
     config: ConfigOption = DEFAULT_CONFIG,
     vthreads: VthreadsOption = 2,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Runs of each simulator.")] = 3,
+    rtl: Annotated[bool, typer.Option("--rtl", help="Measure the gateware as well.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the cycle model's speed, values included, against the functional model.
 
     CPU time of the whole process tree on one thread. One run of each goes before, so that
-    compiled code is loaded; then both alternate, and medians are given.
+    compiled code is loaded and the gateware built; then they alternate, and medians are given.
     """
     settings = read_config(config)
     os.environ.update(dict.fromkeys(THREAD_SETTINGS, "1"))  # before numpy starts its threads
@@ -115,6 +116,8 @@ def sim(
     compile_seconds = _cpu_seconds() - start
     image = random_input(network.input_shape, network.input_dtype)
     seconds: dict[str, list[float]] = {"cycle": [], "functional": []}
+    if rtl:
+        seconds["rtl"] = []
     cycles = 0
     with progress_bar("simulating") as progress:
         for repeat in range(repeats + 1):
@@ -151,13 +154,19 @@ def _cpu_seconds() -> float:
 
 def _summary(seconds: dict[str, list[float]], cycles: int) -> dict[str, Any]:
     median = {device: statistics.median(taken) for device, taken in seconds.items()}
-    return {
+    result: dict[str, Any] = {
         "cycles": cycles,
         "cpu_seconds": seconds,
         "cpu_seconds_median": median,
         "sim_cycles_per_second": cycles / median["cycle"],
         "functional_over_cycle": median["functional"] / median["cycle"],
     }
+    if "rtl" in median:
+        result |= {
+            "rtl_cycles_per_second": cycles / median["rtl"],
+            "rtl_over_cycle": median["rtl"] / median["cycle"],
+        }
+    return result
 
 
 def _show_sim(result: dict[str, Any]) -> None:
@@ -171,6 +180,11 @@ def _show_sim(result: dict[str, Any]) -> None:
             f"(median of {len(taken)}, {min(taken):.2f} to {max(taken):.2f})"
         )
     typer.echo(f"functional over cycle: {result['functional_over_cycle']:.2f}")
+    if "rtl_over_cycle" in result:
+        typer.echo(
+            f"RTL over cycle: {result['rtl_over_cycle']:.1f}; the RTL runs "
+            f"{result['rtl_cycles_per_second'] / 1e6:.2f} million cycles a CPU second"
+        )
     typer.echo(
         f"compiled in {result['compile_cpu_seconds']:.1f} CPU seconds; "
         f"peak memory {result['peak_rss_bytes'] / 2**20:.0f} MiB"
