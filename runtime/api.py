@@ -30,6 +30,7 @@ Array = NDArray[Any]
 Progress = Callable[[int, int, str], None]
 
 BUILT_IN = "resnet18"
+RANKS = ("estimate", "cycle")
 """The network that needs no file."""
 
 _MEMORY_BYTES = 256 << 20
@@ -42,6 +43,7 @@ def compile(
     config: Config = PYNQ_Z1,
     vthreads: int = 2,
     place: Mapping[str, str] | None = None,
+    rank: str = "estimate",
     progress: Progress | None = None,
 ) -> Network:
     """Compile a network for the accelerator.
@@ -55,13 +57,16 @@ def compile(
         Virtual threads of each operator's schedule: 2 hides the memory's latency.
     place : mapping of str to str, optional
         ``'cpu'`` or ``'vdla'`` by node name, for operators that are not to go where they would.
+    rank : str
+        What chooses among the schedules of a convolution: ``estimate``, the compiler's analytic
+        one, or ``cycle``, the cycle model on the best of those, which takes minutes.
     progress : callable, optional
         Called with the steps done, the steps in all, and what is being worked on.
 
     Raises
     ------
     InputError
-        There is no virtual thread.
+        There is no virtual thread, or no such rank.
     ModelError
         The network cannot be read, or holds operators that nothing takes.
     LoweringError
@@ -72,13 +77,22 @@ def compile(
 
     if vthreads < 1:
         raise InputError(f"vthreads must be at least 1, not {vthreads}: 2 hides latency.")
+    if rank not in RANKS:
+        raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}.")
     if isinstance(model, Graph):
         graph = model
     elif str(model) == BUILT_IN:
         graph = resnet18()
     else:
         graph = import_tflite(model)
-    module = compile_graph(graph, config, vthreads=vthreads, place=place, progress=progress)
+    measure = None
+    if rank == "cycle":
+        from vdla.runtime.ranking import cycle_rank
+
+        measure = cycle_rank(config)
+    module = compile_graph(
+        graph, config, vthreads=vthreads, place=place, rank=measure, progress=progress
+    )
     return Network(module)
 
 

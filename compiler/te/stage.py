@@ -267,6 +267,11 @@ class Stage:
 
             for k: load(0, k); load(1, k); gemm(0, k); gemm(1, k)   # private buffers a thread
         """
+        if thread != "vthread" and not thread.startswith(("blockIdx.", "threadIdx.")):
+            raise ScheduleError(
+                "A loop is bound to vthread, or on a GPU to an axis of blockIdx or threadIdx, not "
+                f"to {thread!r}."
+            )
         self._annotate(axis, "bind", thread)
 
     def unroll(self, axis: IterVar) -> None:

@@ -13,6 +13,8 @@ from vdla.runtime.cli.options import (
     ConfigOption,
     JsonOption,
     ModelArgument,
+    Rank,
+    RankOption,
     VthreadsOption,
     read_config,
 )
@@ -28,6 +30,7 @@ def build(
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     vthreads: VthreadsOption = 2,
+    rank: RankOption = Rank.estimate,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a network into one file: programs, weights and memory plan."""
@@ -37,7 +40,9 @@ def build(
 
     start = time.perf_counter()
     with progress_bar("compiling") as progress:
-        network = api.compile(model, config=settings, vthreads=vthreads, progress=progress)
+        network = api.compile(
+            model, config=settings, vthreads=vthreads, rank=rank.value, progress=progress
+        )
     network.save(output)
     seconds = time.perf_counter() - start
     if as_json:

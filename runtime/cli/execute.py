@@ -74,6 +74,8 @@ def run_network(
     with progress_bar("running") as progress:
         run = network.run(inputs, device=device.value, check=check, progress=progress)
     show_run(run, as_json=as_json)
+    if not network.programs:
+        note("nothing of this network runs on the accelerator, which takes int8: all is on the cpu")
     if check and not run.bit_exact:
         raise typer.Exit(DIFFERS)
 

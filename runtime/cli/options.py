@@ -20,6 +20,8 @@ __all__ = [
     "InputOption",
     "JsonOption",
     "ModelArgument",
+    "Rank",
+    "RankOption",
     "VthreadsOption",
     "read_config",
 ]
@@ -46,6 +48,19 @@ DeviceOption = Annotated[
         "--device",
         help="functional: results only; cycle: results and exact timing; rtl: the gateware.",
     ),
+]
+
+
+class Rank(str, Enum):
+    """What chooses among schedules."""
+
+    estimate = "estimate"
+    cycle = "cycle"
+
+
+RankOption = Annotated[
+    Rank,
+    typer.Option("--rank", help="Choose schedules by an estimate, or by the cycle model (slow)."),
 ]
 VthreadsOption = Annotated[
     int,

@@ -15,6 +15,8 @@ from vdla.runtime.cli.options import (
     InputOption,
     JsonOption,
     ModelArgument,
+    Rank,
+    RankOption,
     VthreadsOption,
     read_config,
 )
@@ -30,6 +32,7 @@ def simulate(
     config: ConfigOption = DEFAULT_CONFIG,
     device: DeviceOption = Device.cycle,
     vthreads: VthreadsOption = 2,
+    rank: RankOption = Rank.estimate,
     check: CheckOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -41,5 +44,7 @@ def simulate(
     from vdla.runtime import api
 
     with progress_bar("compiling") as progress:
-        network = api.compile(model, config=settings, vthreads=vthreads, progress=progress)
+        network = api.compile(
+            model, config=settings, vthreads=vthreads, rank=rank.value, progress=progress
+        )
     run_network(network, image, input_file, device, check=check, as_json=as_json)

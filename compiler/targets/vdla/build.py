@@ -19,7 +19,7 @@ from vdla.program import Program
 
 from .emit import Emitter, Target
 from .kernels import KernelStore, place_kernels
-from .ops import Op
+from .ops import Op, ops_text
 from .sram import assign_scratchpads
 from .tokens import link_tokens
 
@@ -84,11 +84,14 @@ def assemble(
 ) -> Assembly:
     """Join instructions into a program.
 
-    Stages, in order; ``VDLA_DUMP=program`` prints the result:
+    Stages, in order; ``VDLA_DUMP`` set to one's name prints what it leaves:
 
-    1. kernels of micro-ops are shared and their loads placed;
-    2. dependences become tokens, and FINISH waits for all of them;
-    3. instructions are encoded.
+    ``kernels``
+        equal kernels of micro-ops are shared and their loads placed;
+    ``tokens``
+        dependences become tokens, and FINISH waits for all of them;
+    ``program``
+        instructions are encoded.
 
     Parameters
     ----------
@@ -103,8 +106,10 @@ def assemble(
     """
     store = KernelStore(config, uop_base)
     placed = place_kernels(ops, store)
+    dump("kernels", lambda: ops_text(placed))
     finish = Op(ModuleName.COMPUTE, Finish, {}, max((op.layer for op in ops), default=0))
     linked = link_tokens(placed, config, arena_bytes, finish)
+    dump("tokens", lambda: ops_text(linked))
     program = Program.from_instructions(
         (op.instruction() for op in linked),
         config,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from vdla.config import Config
 from vdla.isa import Alu, Finish, Gemm, Instruction, Load, ModuleName, Store
 
-__all__ = ["Kernel", "Op", "Range", "element_scalars"]
+__all__ = ["Kernel", "Op", "Range", "element_scalars", "ops_text"]
 
 
 class Range(NamedTuple):
@@ -71,3 +72,13 @@ def element_scalars(config: Config, scope: str) -> int:
         "wgt": config.block_out * config.block_in,
         "acc": config.batch * config.block_out,
     }[scope]
+
+
+def ops_text(ops: Iterable[Op]) -> str:
+    """Return a stream as text, an instruction a line: module, fields, tokens."""
+    lines = []
+    for op in ops:
+        fields = " ".join(f"{name}={value:d}" for name, value in op.fields.items())
+        flags = " ".join(name for name, up in op.flags.items() if up)
+        lines.append(f"{op.module.value:8}{op.kind.__name__.lower():7}{fields} {flags}".rstrip())
+    return "\n".join(lines)
