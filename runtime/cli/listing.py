@@ -35,12 +35,26 @@ def disasm(
         ),
     ],
     config: ConfigOption = DEFAULT_CONFIG,
+    program: Annotated[
+        int | None,
+        typer.Option(
+            "--program", metavar="K", help="Only program K of a file that holds several; from 0."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print a program's micro-ops and instructions as assembly that vdla asm reads."""
     from vdla.isa.asm import disassemble
 
-    texts = [disassemble(program, uops) for program, uops in _programs(file, config)]
+    programs = _programs(file, config)
+    if program is not None:
+        if not 0 <= program < len(programs):
+            raise InputError(
+                f"--program must be one of the {len(programs)} programs of {file}, from 0, not "
+                f"{program}."
+            )
+        programs = programs[program : program + 1]
+    texts = [disassemble(each, uops) for each, uops in programs]
     if as_json:
         emit_json([text.splitlines() for text in texts])
         return

@@ -136,7 +136,10 @@ def test_a_compiled_file_lists_its_micro_ops_and_assembles_again(
     )
     compiled, text, output = tmp_path / "a.vdla", tmp_path / "a.s", tmp_path / "a.bin"
     save(module, compiled)
-    outcome = vdla_command("disasm", str(compiled))
+    refused = vdla_command("disasm", str(compiled), "--program", "1")
+    assert refused.code == 2
+    assert "--program must be one of the 1 programs of" in refused.err
+    outcome = vdla_command("disasm", str(compiled), "--program", "0")
     assert outcome.out == (
         ".config tiny\n"
         ".uop 0x4: 4,0,0 5,0,0 6,0,0\n"

@@ -96,7 +96,12 @@ def test_simulate_hands_its_options_on(vdla_command: Any, runtime: FakeRuntime) 
         "simulate", "a.tflite", "--config", "tiny", "--device", "functional", "--vthreads", "1"
     )
     assert outcome.code == 0
-    assert runtime.calls["compile"] == {"model": "a.tflite", "config": TINY, "vthreads": 1, "rank": "estimate"}
+    assert runtime.calls["compile"] == {
+        "model": "a.tflite",
+        "config": TINY,
+        "vthreads": 1,
+        "rank": "estimate",
+    }
     assert runtime.calls["run"]["device"] == "functional"
     assert runtime.calls["run"]["check"] is False
 
@@ -105,7 +110,12 @@ def test_simulate_without_options_takes_the_board_two_threads_and_the_cycle_mode
     vdla_command: Any, runtime: FakeRuntime
 ) -> None:
     vdla_command("simulate", "resnet18")
-    assert runtime.calls["compile"] == {"model": "resnet18", "config": PYNQ_Z1, "vthreads": 2, "rank": "estimate"}
+    assert runtime.calls["compile"] == {
+        "model": "resnet18",
+        "config": PYNQ_Z1,
+        "vthreads": 2,
+        "rank": "estimate",
+    }
     assert runtime.calls["run"]["device"] == "cycle"
 
 
