@@ -73,10 +73,10 @@ def test_a_rule_that_is_broken_is_named(changes: dict[str, Any], message: str) -
 
 
 def test_an_unknown_field_is_answered_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"^Config has no field blok\. Its fields are: batch, "):
-        Config.from_dict({"blok": 16})
-    with pytest.raises(ConfigError, match=r"^Config has no field blok\. "):
-        PYNQ_Z1.replace(blok=16)
+    with pytest.raises(ConfigError, match=r"^Config has no field blocks\. Its fields are: batch, "):
+        Config.from_dict({"blocks": 16})
+    with pytest.raises(ConfigError, match=r"^Config has no field blocks\. "):
+        PYNQ_Z1.replace(blocks=16)
 
 
 @pytest.mark.parametrize("config", MATRIX, ids=lambda config: config.name)
