@@ -18,7 +18,7 @@ from vdla.compiler.graph.quantization import (
 from vdla.compiler.te import Schedule
 from vdla.config import Config
 
-from .conv2d import Conv2d, ConvTensors, conv2d, schedule_conv2d
+from .conv2d import Conv2d, ConvTensors, ConvTile, conv2d, schedule_conv2d
 from .lowered import LoweredNode, blocks_of
 from .packing import dense_weights, diagonal_blocks, diagonal_weights, requantize_params
 from .tiling import choose_tile
@@ -175,10 +175,14 @@ def lower_convolution(
     """
     conv, weights, params = _describe(graph, node, config)
     tensors = conv2d(conv, config)
-    rank = None
-    if measure is not None:
-        rank = lambda tile: measure(schedule_conv2d(tensors, tile, config), tensors)  # noqa: E731
-    tile, cycles = choose_tile(conv, config, vthreads=vthreads, measure=rank)
+
+    def rank(tile: ConvTile) -> int:
+        assert measure is not None
+        return measure(schedule_conv2d(tensors, tile, config), tensors)
+
+    tile, cycles = choose_tile(
+        conv, config, vthreads=vthreads, measure=None if measure is None else rank
+    )
     return LoweredNode(
         schedule_conv2d(tensors, tile, config),
         (tensors.data,),
