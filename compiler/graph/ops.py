@@ -9,7 +9,7 @@ from typing import Any
 
 from vdla.errors import ModelError
 
-from . import shapes
+from . import rearranging, shapes
 from .tensor import Tensor
 
 __all__ = ["OPS", "FusionClass", "OpSpec", "check_node"]
@@ -96,6 +96,15 @@ OPS: Mapping[str, OpSpec] = {
     "relu6": OpSpec(("input",), ("clip", "rounding"), shapes.same, FusionClass.INJECTIVE),
     "reshape": OpSpec(("input",), ("shape",), shapes.reshape, FusionClass.INJECTIVE),
     "softmax": OpSpec(("input",), ("beta",), shapes.same, FusionClass.OPAQUE),
+    "space_to_depth": OpSpec(
+        ("input",), ("block", "padding", "value"), rearranging.space_to_depth, FusionClass.INJECTIVE
+    ),
+    "unfold": OpSpec(
+        ("input",),
+        ("dilation", "padding", "strides", "value", "window"),
+        rearranging.unfold,
+        FusionClass.INJECTIVE,
+    ),
 }
 """Every operator by name.
 
@@ -104,7 +113,8 @@ Attributes: ``strides`` (sh, sw); ``dilation`` (dh, dw); ``window`` (kh, kw); ``
 activation, as integers of the output's dtype (floats where the output is float32); ``rounding``
 'double' or 'single', how the result is requantized; ``axes`` the reduced dimensions; ``keep_dims``
 whether reduced (mean) or leading (dense) dimensions stay; ``paddings`` a (before, after) pair for
-each dimension and ``value`` the element that fills them; ``beta`` the factor on a softmax's input.
+each dimension and ``value`` the element that fills them; ``block`` the side of the squares that
+become channels; ``beta`` the factor on a softmax's input.
 """
 
 

@@ -21,7 +21,7 @@ __all__ = ["HOST_DTYPES", "host_params", "host_refusal"]
 HOST_DTYPES = ("int8", "uint8", "float32")
 """Types of the activations that the host's kernels compute on."""
 
-_SCALE_FREE = frozenset({"pad", "reshape"})
+_SCALE_FREE = frozenset({"pad", "reshape", "space_to_depth", "unfold"})
 """Operators that move integers without a need to know what they stand for."""
 
 _PARAMS: Mapping[str, Callable[[Graph, Node], Any]] = {

@@ -12,6 +12,7 @@ from vdla.compiler.graph import Node, Quant, Tensor
 from vdla.errors import ModelError
 
 from .arithmetic import divide_half_away, fixed_point, rescale, round_half_away
+from .rearranging import space_to_depth, unfold
 from .windows import correlate, correlate_depthwise, pad_image, taps
 
 __all__ = ["OPERATORS", "Value"]
@@ -230,6 +231,14 @@ def _reshape(node: Node, inputs: Sequence[Value], output: Tensor) -> Array:
     return data.array.reshape(-1, *output.shape[1:])
 
 
+def _space_to_depth(node: Node, inputs: Sequence[Value], output: Tensor) -> Array:
+    return space_to_depth(node, inputs[0].array)
+
+
+def _unfold(node: Node, inputs: Sequence[Value], output: Tensor) -> Array:
+    return unfold(node, inputs[0].array)
+
+
 OPERATORS: Mapping[str, Callable[[Node, Sequence[Value], Tensor], Array]] = {
     "add": _add,
     "avg_pool2d": _avg_pool2d,
@@ -245,5 +254,7 @@ OPERATORS: Mapping[str, Callable[[Node, Sequence[Value], Tensor], Array]] = {
     "relu6": _relu,
     "reshape": _reshape,
     "softmax": _softmax,
+    "space_to_depth": _space_to_depth,
+    "unfold": _unfold,
 }
 """``(node, input values, output tensor) -> output array``, by operator."""

@@ -11,6 +11,7 @@ import numpy as np
 from vdla.module import Layer, TensorInfo
 
 from .arithmetic import Array, divide_half_away, exact_float, requantize, saturated
+from .rearranging import blocks_to_depth, unfolded
 from .windows import convolve, convolve_depthwise, surrounded, taps, windows
 
 __all__ = ["KERNELS", "Kernel", "Operand"]
@@ -172,6 +173,23 @@ def _reshape(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Arr
     return inputs[0].array.reshape(-1, *output.shape[1:])
 
 
+def _space_to_depth(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:
+    attrs = layer.attrs
+    return blocks_to_depth(inputs[0].array, attrs["block"], attrs["padding"], attrs["value"])
+
+
+def _unfold(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:
+    attrs = layer.attrs
+    return unfolded(
+        inputs[0].array,
+        attrs["window"],
+        attrs["strides"],
+        attrs["dilation"],
+        attrs["padding"],
+        attrs["value"],
+    )
+
+
 KERNELS: Mapping[str, Kernel] = {
     "add": _add,
     "avg_pool2d": _avg_pool2d,
@@ -187,5 +205,7 @@ KERNELS: Mapping[str, Kernel] = {
     "relu6": _rescale,
     "reshape": _reshape,
     "softmax": _softmax,
+    "space_to_depth": _space_to_depth,
+    "unfold": _unfold,
 }
 """``(layer, inputs, output) -> array (N, ...)``, by operator."""
