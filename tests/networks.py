@@ -84,7 +84,7 @@ class Draft:
         self._tensors[f"{name}.out"] = Tensor(
             f"{name}.out", self._tensors[x].shape, np.dtype(np.int8), _quant(1 / 256, -128)
         )
-        self._nodes.append(Node(name, "softmax", (x,), (f"{name}.out",), {"beta": 1.0}))
+        self._nodes.append(Node(name, "softmax", (x,), (f"{name}.out",), {"axis": 1, "beta": 1.0}))
         return f"{name}.out"
 
     def pad(self, name: str, x: str, rows: int) -> str:
@@ -93,7 +93,7 @@ class Draft:
         pairs = ((0, 0), (rows, rows), (0, 0), (0, 0))
         shape = (n, height + 2 * rows, width, channels)
         self._tensors[f"{name}.out"] = Tensor(f"{name}.out", shape, source.dtype, source.quant)
-        attrs = {"paddings": pairs, "value": 3}
+        attrs = {"mode": "constant", "paddings": pairs, "value": 3}
         self._nodes.append(Node(name, "pad", (x,), (f"{name}.out",), attrs))
         return f"{name}.out"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from vdla.errors import ModelError
 
+from .images import shares_pass
 from .ops import OPS, check_node
 from .tensor import Tensor
 
@@ -123,6 +124,20 @@ class Graph:
         """Return the multiply-accumulates of `node`, taps on padding counted; 0 if it has none."""
         count = OPS[node.op].macs
         return 0 if count is None else count(*self._sides(node))
+
+    @cached_property
+    def per_image(self) -> bool:
+        """Whether n images may run at once, on axis 0 of every activation; one by one if not."""
+        given = [self.tensors[name] for name in (*self.inputs, *self.outputs)]
+        return all(not t.is_constant and t.shape[:1] == (1,) for t in given) and all(
+            shares_pass(
+                OPS[node.op].per_image,
+                self.input_tensors(node),
+                self.output_tensor(node),
+                node.attrs,
+            )
+            for node in self.nodes
+        )
 
     @cached_property
     def _producers(self) -> dict[str, Node]:

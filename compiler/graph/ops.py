@@ -2,60 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vdla.errors import ModelError
 
-from . import rearranging, shapes
+from . import dtypes, images, movement, rearranging, shapes
+from .opspec import FusionClass, OpSpec
 from .tensor import Tensor
 
 __all__ = ["OPS", "FusionClass", "OpSpec", "check_node"]
-
-ShapeRule = Callable[[Sequence[tuple[int, ...]], Mapping[str, Any]], tuple[int, ...]]
-MacCount = Callable[[Sequence[Tensor], Sequence[Tensor]], int]
-
-
-class FusionClass(Enum):
-    """How an operator may join its neighbours in one fused operator."""
-
-    INJECTIVE = "injective"
-    """One output element reads one element of each input: fuses with injective neighbours."""
-    REDUCTION = "reduction"
-    """Reads many elements: injective producers fuse into it."""
-    COMPLEX_OUT_FUSABLE = "complex-out-fusable"
-    """A heavy operator: injective consumers fuse onto its output."""
-    OPAQUE = "opaque"
-    """Fuses with nothing."""
-
-
-@dataclass(frozen=True)
-class OpSpec:
-    """One row of the operator table.
-
-    Parameters
-    ----------
-    inputs : tuple of str
-        Meaning of each input, in order.
-    optional : int
-        How many of the last inputs may be left out.
-    attrs : tuple of str
-        Attribute names; all are required and no other is allowed.
-    shape : callable
-        ``(input shapes, attrs) -> output shape``.
-    fusion : FusionClass
-    macs : callable or None
-        ``(input tensors, output tensors) -> int``, for operators that multiply and accumulate.
-    """
-
-    inputs: tuple[str, ...]
-    attrs: tuple[str, ...]
-    shape: ShapeRule
-    fusion: FusionClass
-    optional: int = 0
-    macs: MacCount | None = None
 
 
 def _conv_macs(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:
@@ -66,55 +22,186 @@ def _depthwise_macs(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:
     return outputs[0].size * inputs[1].shape[1] * inputs[1].shape[2]
 
 
+def _transposed_macs(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:
+    return inputs[0].size * inputs[1].size // inputs[0].shape[3]
+
+
+def _matmul_macs(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:
+    return outputs[0].size * inputs[0].shape[-1]
+
+
+_INJECTIVE, _REDUCTION, _OPAQUE = FusionClass.INJECTIVE, FusionClass.REDUCTION, FusionClass.OPAQUE
+_HEAVY = FusionClass.COMPLEX_OUT_FUSABLE
+_FUSED = ("clip", "rounding")
 _WINDOW = ("clip", "padding", "strides")
 _CONV = (*_WINDOW, "dilation", "rounding")
 _WEIGHTED = ("input", "weight", "bias")
+_RESIZE = (
+    "antialias",
+    "coordinates",
+    "cubic_a",
+    "exclude_outside",
+    "extrapolation",
+    "mode",
+    "nearest",
+    "roi",
+    "scales",
+    "size",
+)
+
+
+def _binary(*attrs: str, dtype_rule: Any = dtypes.one_dtype) -> OpSpec:
+    return OpSpec(
+        ("lhs", "rhs"),
+        attrs,
+        shapes.broadcast,
+        _INJECTIVE,
+        dtypes=dtype_rule,
+        per_image=images.broadcasts,
+    )
+
+
+def _unary(*attrs: str, dtype_rule: Any = dtypes.one_dtype) -> OpSpec:
+    return OpSpec(("input",), attrs, shapes.same, _INJECTIVE, dtypes=dtype_rule)
+
+
+def _real(*attrs: str) -> OpSpec:
+    return _unary(*attrs, dtype_rule=dtypes.floating)
+
+
+def _weighted(attrs: tuple[str, ...], shape: Any, macs: Any) -> OpSpec:
+    return OpSpec(_WEIGHTED, attrs, shape, _HEAVY, 1, macs, dtypes=dtypes.weighted)
+
+
+def _pool() -> OpSpec:
+    return OpSpec(("input",), (*_WINDOW, "window"), shapes.pool, _REDUCTION)
+
+
+def _reduction(*attrs: str) -> OpSpec:
+    attrs = ("axes", "keep_dims", *attrs)
+    return OpSpec(("input",), attrs, shapes.mean, _REDUCTION, per_image=images.reduces)
+
+
+def _moving(*attrs: str, shape: Any, per_image: Any = images.first_alone) -> OpSpec:
+    return OpSpec(("input",), attrs, shape, _INJECTIVE, per_image=per_image)
+
 
 OPS: Mapping[str, OpSpec] = {
-    "add": OpSpec(("lhs", "rhs"), ("clip", "rounding"), shapes.broadcast, FusionClass.INJECTIVE),
-    "avg_pool2d": OpSpec(("input",), (*_WINDOW, "window"), shapes.pool, FusionClass.REDUCTION),
-    "conv2d": OpSpec(_WEIGHTED, _CONV, shapes.conv, FusionClass.COMPLEX_OUT_FUSABLE, 1, _conv_macs),
-    "dense": OpSpec(
-        _WEIGHTED,
-        ("clip", "keep_dims", "rounding"),
-        shapes.dense,
-        FusionClass.COMPLEX_OUT_FUSABLE,
-        1,
-        _conv_macs,
-    ),
-    "depthwise_conv2d": OpSpec(
-        _WEIGHTED, _CONV, shapes.depthwise, FusionClass.COMPLEX_OUT_FUSABLE, 1, _depthwise_macs
-    ),
-    "dequantize": OpSpec(("input",), (), shapes.same, FusionClass.INJECTIVE),
-    "max_pool2d": OpSpec(("input",), (*_WINDOW, "window"), shapes.pool, FusionClass.REDUCTION),
-    "mean": OpSpec(
-        ("input",), ("axes", "keep_dims", "rounding"), shapes.mean, FusionClass.REDUCTION
-    ),
-    "pad": OpSpec(("input",), ("paddings", "value"), shapes.pad, FusionClass.INJECTIVE),
-    "quantize": OpSpec(("input",), ("rounding",), shapes.same, FusionClass.INJECTIVE),
-    "relu": OpSpec(("input",), ("clip", "rounding"), shapes.same, FusionClass.INJECTIVE),
-    "relu6": OpSpec(("input",), ("clip", "rounding"), shapes.same, FusionClass.INJECTIVE),
-    "reshape": OpSpec(("input",), ("shape",), shapes.reshape, FusionClass.INJECTIVE),
-    "softmax": OpSpec(("input",), ("beta",), shapes.same, FusionClass.OPAQUE),
-    "space_to_depth": OpSpec(
-        ("input",), ("block", "padding", "value"), rearranging.space_to_depth, FusionClass.INJECTIVE
-    ),
-    "unfold": OpSpec(
+    "add": _binary(*_FUSED),
+    "avg_pool2d": _pool(),
+    "cast": _unary(dtype_rule=dtypes.any_dtype),
+    "clip": _unary(*_FUSED),
+    "concat": OpSpec(
         ("input",),
-        ("dilation", "padding", "strides", "value", "window"),
-        rearranging.unfold,
-        FusionClass.INJECTIVE,
+        ("axis",),
+        movement.concat,
+        _INJECTIVE,
+        variadic=True,
+        per_image=images.beyond_axis,
+    ),
+    "conv2d": _weighted(_CONV, shapes.conv, _conv_macs),
+    "conv_transpose2d": _weighted(
+        (*_CONV, "groups", "output_padding"), shapes.conv_transpose, _transposed_macs
+    ),
+    "dense": _weighted(("clip", "keep_dims", "rounding"), shapes.dense, _conv_macs),
+    "depthwise_conv2d": _weighted(_CONV, shapes.depthwise, _depthwise_macs),
+    "dequantize": _unary(dtype_rule=dtypes.dequantized),
+    "div": _binary(),
+    "equal": _binary(dtype_rule=dtypes.comparison),
+    "erf": _real(),
+    "exp": _real(),
+    "expand": _moving("shape", shape=movement.expand, per_image=images.broadcasts),
+    "gather": OpSpec(
+        ("input", "indices"),
+        ("axis",),
+        movement.gather,
+        _INJECTIVE,
+        dtypes=dtypes.indexed,
+        per_image=images.gathers,
+    ),
+    "hard_sigmoid": _real("alpha", "beta"),
+    "hard_swish": _real(),
+    "leaky_relu": _real("alpha"),
+    "log": _real(),
+    "lrn": OpSpec(
+        ("input",),
+        ("alpha", "beta", "bias", "size"),
+        shapes.lrn,
+        _OPAQUE,
+        dtypes=dtypes.floating,
+        per_image=images.last_axis,
+    ),
+    "matmul": OpSpec(
+        ("lhs", "rhs"),
+        (),
+        shapes.matmul,
+        _HEAVY,
+        macs=_matmul_macs,
+        per_image=images.multiplies,
+    ),
+    "max_pool2d": _pool(),
+    "maximum": _binary(),
+    "mean": _reduction("rounding"),
+    "minimum": _binary(),
+    "mul": _binary(),
+    "pad": _moving("mode", "paddings", "value", shape=movement.pad),
+    "pow": _binary(),
+    "prelu": OpSpec(("input", "slope"), (), shapes.prelu, _INJECTIVE, per_image=images.broadcasts),
+    "quantize": _unary("rounding", dtype_rule=dtypes.quantized),
+    "reduce_max": _reduction(),
+    "reduce_sum": _reduction(),
+    "relu": _unary(*_FUSED),
+    "relu6": _unary(*_FUSED),
+    "reshape": _moving("shape", shape=movement.reshape),
+    "resize": OpSpec(("input",), _RESIZE, movement.resize, _OPAQUE),
+    "sigmoid": _real(),
+    "slice": _moving("begin", "end", "step", shape=movement.slice_),
+    "softmax": OpSpec(
+        ("input",), ("axis", "beta"), shapes.softmax, _OPAQUE, per_image=images.beyond_axis
+    ),
+    "space_to_depth": _moving("block", "padding", "value", shape=rearranging.space_to_depth),
+    "sqrt": _real(),
+    "sub": _binary(),
+    "tanh": _real(),
+    "transpose": _moving("perm", shape=movement.transpose, per_image=images.transposes),
+    "unfold": _moving(
+        "dilation", "padding", "strides", "value", "window", shape=rearranging.unfold
+    ),
+    "where": OpSpec(
+        ("condition", "lhs", "rhs"),
+        (),
+        shapes.broadcast,
+        _INJECTIVE,
+        dtypes=dtypes.selected,
+        per_image=images.broadcasts,
     ),
 }
 """Every operator by name.
 
+Axes and permutations count from 0. Binary operators broadcast as numpy does; integers without
+scales are plain numbers.
+
 Attributes: ``strides`` (sh, sw); ``dilation`` (dh, dw); ``window`` (kh, kw); ``padding``
-((top, bottom), (left, right)) in elements; ``clip`` (lo, hi) the range of outputs after the fused
-activation, as integers of the output's dtype (floats where the output is float32); ``rounding``
-'double' or 'single', how the result is requantized; ``axes`` the reduced dimensions; ``keep_dims``
-whether reduced (mean) or leading (dense) dimensions stay; ``paddings`` a (before, after) pair for
-each dimension and ``value`` the element that fills them; ``block`` the side of the squares that
-become channels; ``beta`` the factor on a softmax's input.
+((top, bottom), (left, right)) in elements, which conv_transpose2d crops from its output instead,
+after ``output_padding`` (h, w) was added at the end; ``groups`` its groups; ``clip`` (lo, hi) the
+range of outputs after the fused activation, as integers of the output's dtype (floats where the
+output is a float); ``rounding`` 'double' or 'single', how the result is requantized, or, of a
+quantize of floats, 'even': ties to even, not away from zero; ``axes`` the reduced dimensions;
+``keep_dims`` whether reduced (or dense's leading) dimensions stay; ``paddings`` a (before, after)
+pair for each dimension, ``value`` the element that fills them, ``mode`` 'constant', 'edge',
+'reflect' or 'wrap' as numpy's pad; ``block`` the side of the squares that become channels;
+``shape`` the output's; ``begin``, ``end``, ``step`` as Python's range, each for every dimension;
+``beta`` the factor on a softmax's input.
+
+leaky_relu is ``x`` or ``alpha x``; hard_sigmoid ``clip(alpha x + beta, 0, 1)``; hard_swish
+``x clip(x / 6 + 1/2, 0, 1)``; lrn ``x / (bias + alpha / size * sum x'^2) ** beta`` over ``size``
+channels around x's, the greater half after it.
+
+resize is ONNX's Resize (opset 19) with every dimension listed: ``size`` the output's shape;
+``scales`` output over input, as the coordinates are reckoned; ``mode`` 'nearest', 'linear' or
+'cubic'; ``coordinates`` and ``nearest`` its modes by ONNX's names; ``cubic_a`` its coefficient;
+``exclude_outside`` and ``antialias`` whether; ``roi`` a (begin, end) pair for each dimension, or
+None; ``extrapolation`` the value outside a region.
 """
 
 
@@ -140,9 +227,10 @@ def check_node(
             "Rewrite the network with those."
         )
     least, most = len(spec.inputs) - spec.optional, len(spec.inputs)
-    if not least <= len(inputs) <= most or len(outputs) != 1:
+    if len(inputs) < least or (len(inputs) > most and not spec.variadic) or len(outputs) != 1:
+        count = "as often as wanted" if spec.variadic else f"{spec.optional} of them optional"
         raise ModelError(
-            f"{op} takes {', '.join(spec.inputs)} ({spec.optional} of them optional) and gives one "
+            f"{op} takes {', '.join(spec.inputs)} ({count}) and gives one "
             f"output; node {name!r} has {len(inputs)} inputs and {len(outputs)} outputs. "
             "Give it those."
         )
@@ -151,12 +239,10 @@ def check_node(
             f"{op} has the attributes {', '.join(sorted(spec.attrs)) or '(none)'}; node {name!r} "
             f"has {', '.join(sorted(attrs)) or '(none)'}. Give it those."
         )
-    if attrs.get("rounding", "double") not in ("double", "single"):
-        raise ModelError(
-            f"rounding must be 'double' or 'single', not {attrs['rounding']!r} (node {name!r}). "
-            "Convolutions and additions round twice, dense layers once."
-        )
-    _check_dtypes(name, op, inputs, outputs)
+    _check_rounding(name, op, inputs, attrs)
+    reason = spec.dtypes(inputs, outputs[0])
+    if reason is not None:
+        raise ModelError(f"{op} node {name!r} {reason}")
     try:
         shape = spec.shape([t.shape for t in inputs], attrs)
     except ModelError as error:
@@ -168,13 +254,12 @@ def check_node(
         )
 
 
-def _check_dtypes(name: str, op: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-    if op in ("quantize", "dequantize"):
-        return
-    # The third input of a weighted operator is its bias, wider than the rest.
-    dtypes = {str(t.dtype) for t in (*inputs[:2], *outputs)}
-    if len(dtypes) > 1:
+def _check_rounding(name: str, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> None:
+    rounding = attrs.get("rounding", "double")
+    to_even = op == "quantize" and inputs[0].dtype.kind == "f" and rounding == "even"
+    if rounding not in ("double", "single") and not to_even:
         raise ModelError(
-            f"{op} must have inputs and outputs of one dtype, not {', '.join(sorted(dtypes))} "
-            f"(node {name!r}). Quantize the whole network, or put quantize and dequantize between."
+            f"rounding must be 'double' or 'single', not {rounding!r} (node {name!r}). "
+            "Convolutions and additions round twice, dense layers once; a quantize of floats may "
+            "round 'even'."
         )

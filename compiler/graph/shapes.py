@@ -1,4 +1,4 @@
-"""Shape rules of the operators, and TFLite's SAME padding."""
+"""Shape rules of the operators that compute, and TFLite's SAME padding."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from vdla.errors import ModelError
 __all__ = [
     "broadcast",
     "conv",
+    "conv_transpose",
     "dense",
     "depthwise",
+    "lrn",
+    "matmul",
     "mean",
-    "pad",
     "pool",
-    "reshape",
+    "prelu",
     "same",
     "same_padding",
+    "softmax",
     "window_output",
 ]
 
@@ -73,17 +76,41 @@ def same(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
 
 def broadcast(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
     """Return the common shape under numpy's broadcasting."""
-    lhs, rhs = inputs
-    rank = max(len(lhs), len(rhs))
-    pairs = zip((1,) * (rank - len(lhs)) + lhs, (1,) * (rank - len(rhs)) + rhs, strict=True)
+    rank = max(map(len, inputs))
     shape = []
-    for a, b in pairs:
-        if a != b and 1 not in (a, b):
+    for sizes in zip(*((1,) * (rank - len(s)) + s for s in inputs), strict=True):
+        if len({*sizes} - {1}) > 1:
             raise ModelError(
-                f"Added shapes must be equal or broadcast, not {lhs} and {rhs}. Reshape one."
+                "Shapes must be equal or broadcast, not "
+                f"{' and '.join(map(str, inputs))}. Reshape one."
             )
-        shape.append(max(a, b))
+        shape.append(max(sizes))
     return tuple(shape)
+
+
+def prelu(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
+    """Output like the input, to which the slope is broadcast."""
+    if broadcast(inputs, attrs) != inputs[0]:
+        raise ModelError(
+            f"A slope must broadcast to its input, not {inputs[1]} to {inputs[0]}. Reshape it."
+        )
+    return inputs[0]
+
+
+def softmax(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
+    """Output like the input."""
+    _axes((attrs["axis"],), inputs[0])
+    return inputs[0]
+
+
+def lrn(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
+    """Output like the input, channels last."""
+    if not inputs[0] or attrs["size"] < 1:
+        raise ModelError(
+            "A local response must be normalized over at least 1 of the channels, the last "
+            f"dimension, not over {attrs['size']} of shape {inputs[0]}. Correct the size."
+        )
+    return inputs[0]
 
 
 def conv(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
@@ -132,36 +159,59 @@ def pool(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
 def mean(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
     """Reduce `axes` to 1, or away."""
     data, axes = inputs[0], attrs["axes"]
-    if sorted(set(axes)) != list(axes) or not all(0 < a < len(data) for a in axes):
-        raise ModelError(
-            f"Mean axes must be ascending and leave the batch alone, not {axes} of a tensor of "
-            f"rank {len(data)}. Reshape the input first."
-        )
+    _axes(axes, data)
     if attrs["keep_dims"]:
         return tuple(1 if i in axes else d for i, d in enumerate(data))
     return tuple(d for i, d in enumerate(data) if i not in axes)
 
 
-def pad(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
-    """Grow each dimension by its pair."""
-    data, pairs = inputs[0], attrs["paddings"]
-    if len(pairs) != len(data) or any(min(pair) < 0 for pair in pairs):
+def matmul(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
+    """(..., M, K) by (..., K, N), as numpy does; one dimension is a row or a column."""
+    lhs, rhs = inputs
+    rows, columns = (1, *lhs)[-2:], (*rhs, 1)[:2] if len(rhs) < 2 else rhs[-2:]
+    if not lhs or not rhs or rows[1] != columns[0]:
         raise ModelError(
-            f"Paddings must be a pair of counts for each of {len(data)} dimensions, not {pairs}. "
-            "Correct the attribute."
+            f"Matrices must have a common depth, the last dimension of the one and the last but "
+            f"one of the other, not be {lhs} and {rhs}. Transpose one."
         )
-    return tuple(d + before + after for d, (before, after) in zip(data, pairs, strict=True))
+    batch = broadcast((lhs[:-2], rhs[:-2]), attrs)
+    return (*batch, *(rows[:1] if len(lhs) > 1 else ()), *(columns[1:] if len(rhs) > 1 else ()))
 
 
-def reshape(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
-    """Same elements, new dimensions."""
-    shape = tuple(attrs["shape"])
-    if prod(shape) != prod(inputs[0]):
+def conv_transpose(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
+    """NHWC by OHWI, I the channels of a group: each input element adds a window to the output."""
+    data, weight = _rank(inputs[0], 4, "input"), _rank(inputs[1], 4, "weight")
+    groups = attrs["groups"]
+    if groups < 1 or weight[3] * groups != data[3] or weight[0] % groups:
         raise ModelError(
-            f"A reshape must keep the number of elements; {inputs[0]} holds {prod(inputs[0])} and "
-            f"{shape} {prod(shape)}. Correct the shape."
+            f"Weights must have the input's {data[3]} channels over {groups} groups, and outputs "
+            f"that divide by them, not shape {weight}. Transpose them to OHWI."
         )
-    return shape
+    _bias(inputs, weight[0])
+    height, width = (
+        _spread(data[1 + i], weight[1 + i], *(attrs[key][i] for key in _SPREAD)) for i in range(2)
+    )
+    return (data[0], height, width, weight[0])
+
+
+_SPREAD = ("strides", "padding", "dilation", "output_padding")
+
+
+def _spread(
+    size: int, window: int, stride: int, crop: tuple[int, int], dilation: int, extra: int
+) -> int:
+    if min(window, stride, dilation) < 1 or min(*crop, extra) < 0:
+        raise ModelError(
+            "Windows, strides and dilations must be at least 1 and paddings at least 0, not "
+            f"{window}, {stride}, {dilation}, {crop} and {extra}. Correct the attributes."
+        )
+    grown = (size - 1) * stride + (window - 1) * dilation + 1 + extra - sum(crop)
+    if grown < 1:
+        raise ModelError(
+            f"A transposed convolution must leave an output; {sum(crop)} is cropped from "
+            f"{grown + sum(crop)}. Crop less."
+        )
+    return grown
 
 
 def _windows(data: Shape, window: Sequence[int], attrs: Mapping[str, Any]) -> tuple[int, int]:
@@ -186,4 +236,12 @@ def _bias(inputs: Sequence[Shape], channels: int) -> None:
         raise ModelError(
             f"The bias must have one element for each of {channels} outputs, not shape "
             f"{inputs[2]}. Correct the bias."
+        )
+
+
+def _axes(axes: Sequence[int], shape: Shape) -> None:
+    if sorted(set(axes)) != list(axes) or not all(0 <= a < len(shape) for a in axes):
+        raise ModelError(
+            f"Axes must be ascending and count the dimensions from 0, not {tuple(axes)} of a "
+            f"tensor of rank {len(shape)}. Count from the front."
         )

@@ -166,7 +166,8 @@ def _pad(options: Any, inputs: Sequence[Tensor], output: Tensor) -> Attrs:
         value = _constant(inputs[2], "fill value").ravel()[0].item()
     else:
         value = 0.0 if data.quant is None else int(data.quant.zero_point[0])
-    return {"paddings": tuple((int(a), int(b)) for a, b in pairs), "value": value}
+    paddings = tuple((int(a), int(b)) for a, b in pairs)
+    return {"mode": "constant", "paddings": paddings, "value": value}
 
 
 def _quantize(options: Any, inputs: Sequence[Tensor], output: Tensor) -> Attrs:
@@ -178,7 +179,7 @@ def _dequantize(options: Any, inputs: Sequence[Tensor], output: Tensor) -> Attrs
 
 
 def _softmax(options: Any, inputs: Sequence[Tensor], output: Tensor) -> Attrs:
-    return {"beta": float(options.Beta())}
+    return {"axis": len(inputs[0].shape) - 1, "beta": float(options.Beta())}
 
 
 def _images(*tensors: Tensor) -> None:

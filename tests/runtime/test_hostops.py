@@ -67,7 +67,7 @@ CASES = {
     "relu6": (("uint8", "uint8"), ((0.1, 3), (0.3, 9)), {"clip": (9, 29), "rounding": "double"}),
     "quantize": (("int8", "int8"), ((0.02, -5), (0.31, 11)), {"rounding": "double"}),
     "dequantize": (("int8", "float32"), ((0.02, -5), None), {}),
-    "softmax": (("uint8", "uint8"), ((0.1, 100), (1 / 256, 0)), {"beta": 0.7}),
+    "softmax": (("uint8", "uint8"), ((0.1, 100), (1 / 256, 0)), {"axis": 3, "beta": 0.7}),
 }
 
 
@@ -89,7 +89,7 @@ def test_real_numbers_are_quantized_half_away_from_zero() -> None:
 
 
 def test_padding_has_a_value() -> None:
-    attrs = {"paddings": ((0, 0), (1, 0), (0, 2), (0, 0)), "value": -3}
+    attrs = {"mode": "constant", "paddings": ((0, 0), (1, 0), (0, 2), (0, 0)), "value": -3}
     graph = one("pad", ("int8", "int8"), (PIXELS, (1, 6, 6, 3)), ((1, -3), (1, -3)), attrs)
     images = images_for(graph, 2)
     out = vdla.compile(graph).run(images, device="functional").outputs["y"]

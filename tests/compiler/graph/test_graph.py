@@ -97,7 +97,10 @@ def test_the_node_is_named_where_a_shape_rule_fails():
 
 def test_mixed_dtypes_are_refused():
     tensors = [tensor("x"), tensor("z", dtype=np.dtype(np.uint8))]
-    with pytest.raises(ModelError, match="one dtype, not int8, uint8 .*put quantize and dequanti"):
+    with pytest.raises(
+        ModelError,
+        match="relu node 'a' must have .* one dtype, not int8, uint8. .*put quantize and dequ",
+    ):
         Graph("g", tensors, [relu("a", "x", "z")], ["x"], ["z"])
 
 

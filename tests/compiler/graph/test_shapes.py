@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vdla.compiler.graph import shapes
+from vdla.compiler.graph import movement, shapes
 from vdla.errors import ModelError
 
 WINDOW = {"strides": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1)}
@@ -51,7 +51,7 @@ def test_mean_drops_or_keeps_dimensions():
 
 def test_broadcast_and_pad():
     assert shapes.broadcast([(1, 4, 4, 8), (8,)], {}) == (1, 4, 4, 8)
-    assert shapes.pad([(1, 2, 3)], {"paddings": ((0, 0), (1, 0), (2, 2))}) == (1, 3, 7)
+    assert movement.pad([(1, 2, 3)], {"paddings": ((0, 0), (1, 0), (2, 2))}) == (1, 3, 7)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,14 @@ def test_broadcast_and_pad():
         (shapes.depthwise, [(1, 5, 5, 4), (1, 3, 3, 6)], WINDOW, "multiple of the input's 4 ch"),
         (shapes.dense, [(1, 7), (3, 4)], {"keep_dims": False}, "rows of 4 elements"),
         (shapes.broadcast, [(1, 4), (1, 3)], {}, r"equal or broadcast, not \(1, 4\) and \(1, 3"),
-        (shapes.mean, [(2, 4)], {"axes": (0,), "keep_dims": True}, "leave the batch alone"),
-        (shapes.pad, [(1, 2)], {"paddings": ((0, 1),)}, "a pair of counts for each of 2 dim"),
-        (shapes.reshape, [(1, 4)], {"shape": (1, 5)}, r"holds 4 and \(1, 5\) 5. Correct"),
+        (
+            shapes.mean,
+            [(2, 4)],
+            {"axes": (-1,), "keep_dims": True},
+            "count the dimensions from 0, not",
+        ),
+        (movement.pad, [(1, 2)], {"paddings": ((0, 1),)}, "a pair of counts for each of 2 dim"),
+        (movement.reshape, [(1, 4)], {"shape": (1, 5)}, r"holds 4 and \(1, 5\) 5. Correct"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(rule, inputs, attrs, message):

@@ -55,7 +55,9 @@ def test_an_addition_past_the_accumulator() -> None:
 
 def test_an_operator_of_the_cpu() -> None:
     x, y = (nodes.activation(name, (1, 10), 0.5, 0) for name in "xy")
-    graph = Graph("g", [x, y], [Node("s", "softmax", ("x",), ("y",), {"beta": 1.0})], ["x"], ["y"])
+    graph = Graph(
+        "g", [x, y], [Node("s", "softmax", ("x",), ("y",), {"axis": 1, "beta": 1.0})], ["x"], ["y"]
+    )
     assert refusal(graph) == "the accelerator has no softmax"
 
 
