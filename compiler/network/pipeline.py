@@ -16,6 +16,7 @@ from .layout import lay_out
 from .memory import aligned, place_buffers
 from .placement import VDLA, is_view, place_nodes
 from .programs import emit_programs, gather_constants
+from .thin import widen_thin_convolutions
 
 __all__ = ["compile_graph"]
 
@@ -36,10 +37,11 @@ def compile_graph(
     Stages, in order:
 
     1. every operator gets a device, or the network is refused with all that none takes;
-    2. operators on VDLA become scheduled tensor expressions;
-    3. edges get layouts, runs of VDLA operators become programs, copies go between;
-    4. the arena is planned: constants, activations that share memory, micro-ops;
-    5. schedules become instructions, and those of a run one program.
+    2. convolutions of few channels are laid out anew, to fill the core's lanes;
+    3. operators on VDLA become scheduled tensor expressions;
+    4. edges get layouts, runs of VDLA operators become programs, copies go between;
+    5. the arena is planned: constants, activations that share memory, micro-ops;
+    6. schedules become instructions, and those of a run one program.
 
     Parameters
     ----------
@@ -63,6 +65,9 @@ def compile_graph(
         An operator on VDLA fits the buffers at no tiling.
     """
     placed = place_nodes(graph, config, place)
+    widened = widen_thin_convolutions(graph, config, placed, vthreads)
+    if widened.graph is not graph:
+        graph, placed = widened.graph, place_nodes(widened.graph, config, place)
     mine = [n for n in graph.nodes if placed[n.name] == VDLA and not is_view(graph, n)]
     tell = _counting(progress, 2 * len(mine))
     lowered: dict[str, LoweredNode] = {}
@@ -91,7 +96,8 @@ def compile_graph(
         config=config,
         tensors={name: describe_tensor(graph.tensors[name]) for name in _used(graph)},
         layers=tuple(
-            describe_layer(graph, n, placed[n.name], _macs(graph, n, lowered)) for n in graph.nodes
+            describe_layer(graph, n, placed[n.name], _macs(graph, n, lowered, widened.macs))
+            for n in graph.nodes
         ),
         inputs=graph.inputs,
         outputs=graph.outputs,
@@ -111,7 +117,11 @@ def _used(graph: Graph) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def _macs(graph: Graph, node: Node, lowered: Mapping[str, LoweredNode]) -> int:
+def _macs(
+    graph: Graph, node: Node, lowered: Mapping[str, LoweredNode], stated: Mapping[str, int]
+) -> int:
+    if node.name in stated:
+        return stated[node.name]
     return lowered[node.name].macs if node.name in lowered else graph.macs(node)
 
 

@@ -15,17 +15,12 @@ __all__ = ["CPU", "VDLA", "is_view", "place_nodes"]
 
 CPU, VDLA = "cpu", "vdla"
 
-_FEWEST_LANES = 4
-"""A convolution that fills less than one in so many input lanes is left to the cpu: it would take
-the array more cycles than the rest of its stage, and the cpu does it while packing its input."""
-
 
 def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -> dict[str, str]:
     """Return the device of each node by name.
 
-    Softmax, reshape, quantize and whatever else VDLA does not take goes to the cpu, and so does a
-    convolution of too few input channels. A reshape that changes no byte in blocked layout stays
-    where its input is.
+    Softmax, reshape, quantize and whatever else VDLA does not take goes to the cpu. A reshape
+    that changes no byte in blocked layout stays where its input is.
 
     Parameters
     ----------
@@ -53,8 +48,7 @@ def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -
             on_vdla = _view_refusal(graph, node, placed)
         wanted = forced.get(node.name)
         if wanted is None:
-            small = _fills_few_lanes(graph, node, config) and on_cpu is None
-            placed[node.name] = CPU if on_vdla is not None or small else VDLA
+            placed[node.name] = VDLA if on_vdla is None else CPU
             continue
         reason = on_vdla if wanted == VDLA else on_cpu
         if reason is not None:
@@ -125,10 +119,3 @@ def _view_refusal(graph: Graph, node: Node, placed: Mapping[str, str]) -> str | 
     if source is not None and placed[source.name] == VDLA:
         return None
     return "it is a view of a tensor that is not on vdla"
-
-
-def _fills_few_lanes(graph: Graph, node: Node, config: Config) -> bool:
-    if node.op != "conv2d":
-        return False
-    channels = graph.input_tensors(node)[0].shape[-1]
-    return channels * _FEWEST_LANES < config.block_in

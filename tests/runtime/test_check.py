@@ -23,7 +23,7 @@ from vdla.runtime.executor import execute
 
 @pytest.fixture(scope="module")
 def module() -> Module:
-    return vdla.compile(residual()).module
+    return vdla.compile(residual(), place={"stem": "cpu"}).module
 
 
 def test_the_network_comes_back_from_the_module(module: Module) -> None:
