@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from vdla.module import Module
@@ -40,4 +41,5 @@ class Host:
         for name in spec.inputs:
             info = tensors[name]
             operands.append(Operand(info, values[name] if info.data is None else info.data))
-        return KERNELS[spec.op](spec, operands, tensors[spec.outputs[0]])
+        output = KERNELS[spec.op](spec, operands, tensors[spec.outputs[0]])
+        return np.asarray(output)

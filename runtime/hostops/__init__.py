@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .operators import KERNELS, Operand
+from .operands import Operand
+from .operators import KERNELS
 
 __all__ = ["KERNELS", "Operand"]

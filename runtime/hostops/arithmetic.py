@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "divide_half_away", "exact_float", "requantize", "saturated"]
+__all__ = [
+    "Array",
+    "clipped",
+    "divide_half_away",
+    "exact_float",
+    "exactly",
+    "requantize",
+    "saturated",
+]
 
 Array = npt.NDArray[Any]
 
@@ -59,3 +67,31 @@ def exact_float(terms: int) -> type[np.floating[Any]]:
 def saturated(x: Array, clip: tuple[float, float], dtype: str) -> Array:
     """Return values clipped and narrowed."""
     return np.clip(x, clip[0], clip[1]).astype(dtype)
+
+
+def clipped(x: Array, clip: tuple[float, float], dtype: str) -> Array:
+    """Return floats or plain integers of the dtype, which wraps around, clipped.
+
+    Integers of any width are taken modulo the dtype's.
+    """
+    x = np.asarray(x).astype(dtype, copy=False)
+    if x.dtype.kind not in "iu":
+        return np.asarray(np.clip(x, clip[0], clip[1]), dtype)
+    limits = np.iinfo(x.dtype)
+    low, high = max(limits.min, clip[0]), min(limits.max, clip[1])
+    return x if (low, high) == (limits.min, limits.max) else np.clip(x, int(low), int(high))
+
+
+def exactly(lhs: Array, rhs: Array, terms: int) -> tuple[Array, Array]:
+    """Return the factors of a sum of products in a type that matrix products are best done in.
+
+    Half floats become single; plain integers become floats where sums of so many terms stay exact,
+    and int64 otherwise.
+    """
+    if lhs.dtype.kind not in "iu":
+        wide = np.result_type(lhs.dtype, np.float32)
+        return lhs.astype(wide, copy=False), rhs.astype(wide, copy=False)
+    largest = [max(int(x.max()), -int(x.min())) for x in (lhs, rhs)]
+    most = largest[0] * largest[1] * terms
+    kind = np.float32 if most < 1 << 24 else np.float64 if most < 1 << 53 else np.int64
+    return lhs.astype(kind), rhs.astype(kind)

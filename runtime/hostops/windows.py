@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from .arithmetic import Array
 
-__all__ = ["convolve", "convolve_depthwise", "surrounded", "taps", "windows"]
+__all__ = ["convolve", "convolve_depthwise", "spread", "surrounded", "taps", "windows"]
 
 Pair = tuple[int, int]
 
@@ -56,6 +56,32 @@ def convolve_depthwise(x: Array, weight: Array, strides: Pair, dilation: Pair) -
     total = np.zeros(view.shape[:4], x.dtype)
     for tap, factor in zip(taps(view), factors, strict=True):
         total += tap * factor
+    return total
+
+
+def spread(x: Array, weight: Array, strides: Pair, dilation: Pair, groups: int) -> Array:
+    """Return the whole transposed convolution of x (N, H, W, C) with weight (O, KH, KW, C / g).
+
+    Element (h, w) adds its products with tap (i, j) at (h * sh + i * dh, w * sw + j * dw).
+    """
+    outputs, rows, columns, depth = weight.shape
+    n, height, width, _ = x.shape
+    size = [
+        (x.shape[1 + k] - 1) * strides[k] + (weight.shape[1 + k] - 1) * dilation[k] + 1
+        for k in range(2)
+    ]
+    total = np.zeros((n, *size, outputs), x.dtype)
+    pixels = x.reshape(-1, groups, depth).transpose(1, 0, 2)
+    factors = weight.reshape(groups, outputs // groups, rows, columns, depth)
+    for i in range(rows):
+        for j in range(columns):
+            part = pixels @ factors[:, :, i, j].transpose(0, 2, 1)
+            top, left = i * dilation[0], j * dilation[1]
+            total[
+                :,
+                top : top + (height - 1) * strides[0] + 1 : strides[0],
+                left : left + (width - 1) * strides[1] + 1 : strides[1],
+            ] += part.transpose(1, 0, 2).reshape(n, height, width, outputs)
     return total
 
 
