@@ -19,6 +19,7 @@ from vdla.runtime.device import Counters
 from vdla.runtime.devices import open_device
 from vdla.runtime.executor import Outcome, execute, groups_of, memory_bytes
 from vdla.runtime.inputs import checked_inputs
+from vdla.runtime.modules import fingerprint, kept
 from vdla.runtime.run import Run
 
 if TYPE_CHECKING:
@@ -44,9 +45,13 @@ def compile(
     vthreads: int = 2,
     place: Mapping[str, str] | None = None,
     rank: str = "estimate",
+    cache: bool = True,
     progress: Progress | None = None,
 ) -> Network:
     """Compile a network for the accelerator.
+
+    What was compiled before from the same model, configuration, options and version of the
+    compiler is read from the cache directory (environment variable ``VDLA_CACHE``).
 
     Parameters
     ----------
@@ -60,6 +65,8 @@ def compile(
     rank : str
         What chooses among the schedules of a convolution: ``estimate``, the compiler's analytic
         one, or ``cycle``, the cycle model on the best of those, which takes minutes.
+    cache : bool
+        Whether compiled networks are kept and found again.
     progress : callable, optional
         Called with the steps done, the steps in all, and what is being worked on.
 
@@ -72,28 +79,35 @@ def compile(
     LoweringError
         A layer fits the buffers at no tiling.
     """
-    from vdla.compiler.graph import Graph, import_tflite, resnet18
-    from vdla.compiler.network import compile_graph
-
     if vthreads < 1:
         raise InputError(f"vthreads must be at least 1, not {vthreads}: 2 hides latency.")
     if rank not in RANKS:
         raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}.")
-    if isinstance(model, Graph):
-        graph = model
-    elif str(model) == BUILT_IN:
-        graph = resnet18()
-    else:
-        graph = import_tflite(model)
-    measure = None
-    if rank == "cycle":
-        from vdla.runtime.ranking import cycle_rank
+    options = {"vthreads": vthreads, "place": sorted((place or {}).items()), "rank": rank}
 
-        measure = cycle_rank(config)
-    module = compile_graph(
-        graph, config, vthreads=vthreads, place=place, rank=measure, progress=progress
-    )
-    return Network(module)
+    def make() -> Module:
+        from vdla.compiler.network import compile_graph
+
+        measure = None
+        if rank == "cycle":
+            from vdla.runtime.ranking import cycle_rank
+
+            measure = cycle_rank(config)
+        return compile_graph(
+            _graph(model), config, vthreads=vthreads, place=place, rank=measure, progress=progress
+        )
+
+    if not cache:
+        return Network(make())
+    return Network(kept(fingerprint(model, config, options), config, make))
+
+
+def _graph(model: str | Path | Graph) -> Graph:
+    from vdla.compiler.graph import Graph, import_tflite, resnet18
+
+    if isinstance(model, Graph):
+        return model
+    return resnet18() if str(model) == BUILT_IN else import_tflite(model)
 
 
 def load(path: str | Path, config: Config | None = None) -> Network:

@@ -10,6 +10,7 @@ import typer
 
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
+    CacheOption,
     ConfigOption,
     JsonOption,
     ModelArgument,
@@ -31,6 +32,7 @@ def build(
     config: ConfigOption = DEFAULT_CONFIG,
     vthreads: VthreadsOption = 2,
     rank: RankOption = Rank.estimate,
+    cache: CacheOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a network into one file: programs, weights and memory plan."""
@@ -41,7 +43,12 @@ def build(
     start = time.perf_counter()
     with progress_bar("compiling") as progress:
         network = api.compile(
-            model, config=settings, vthreads=vthreads, rank=rank.value, progress=progress
+            model,
+            config=settings,
+            vthreads=vthreads,
+            rank=rank.value,
+            cache=cache,
+            progress=progress,
         )
     network.save(output)
     seconds = time.perf_counter() - start

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vdla.config import Config
 
 __all__ = [
+    "CacheOption",
     "CheckOption",
     "ConfigOption",
     "Device",
@@ -65,6 +66,12 @@ RankOption = Annotated[
 VthreadsOption = Annotated[
     int,
     typer.Option("--vthreads", min=1, max=2, help="Virtual threads: 2 hides the memory's latency."),
+]
+CacheOption = Annotated[
+    bool,
+    typer.Option(
+        "--cache/--no-cache", help="Keep what is compiled, and use what was compiled before."
+    ),
 ]
 CheckOption = Annotated[
     bool, typer.Option("--check", help="Compare every layer with the integer interpreter.")

@@ -7,6 +7,7 @@ import typer
 from vdla.runtime.cli.execute import run_network
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
+    CacheOption,
     CheckOption,
     ConfigOption,
     Device,
@@ -33,6 +34,7 @@ def simulate(
     device: DeviceOption = Device.cycle,
     vthreads: VthreadsOption = 2,
     rank: RankOption = Rank.estimate,
+    cache: CacheOption = True,
     check: CheckOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,6 +47,11 @@ def simulate(
 
     with progress_bar("compiling") as progress:
         network = api.compile(
-            model, config=settings, vthreads=vthreads, rank=rank.value, progress=progress
+            model,
+            config=settings,
+            vthreads=vthreads,
+            rank=rank.value,
+            cache=cache,
+            progress=progress,
         )
     run_network(network, image, input_file, device, check=check, as_json=as_json)

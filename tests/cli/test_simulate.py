@@ -93,7 +93,15 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
 
 def test_simulate_hands_its_options_on(vdla_command: Any, runtime: FakeRuntime) -> None:
     outcome = vdla_command(
-        "simulate", "a.tflite", "--config", "tiny", "--device", "functional", "--vthreads", "1"
+        "simulate",
+        "a.tflite",
+        "--config",
+        "tiny",
+        "--device",
+        "functional",
+        "--vthreads",
+        "1",
+        "--no-cache",
     )
     assert outcome.code == 0
     assert runtime.calls["compile"] == {
@@ -101,6 +109,7 @@ def test_simulate_hands_its_options_on(vdla_command: Any, runtime: FakeRuntime) 
         "config": TINY,
         "vthreads": 1,
         "rank": "estimate",
+        "cache": False,
     }
     assert runtime.calls["run"]["device"] == "functional"
     assert runtime.calls["run"]["check"] is False
@@ -115,6 +124,7 @@ def test_simulate_without_options_takes_the_board_two_threads_and_the_cycle_mode
         "config": PYNQ_Z1,
         "vthreads": 2,
         "rank": "estimate",
+        "cache": True,
     }
     assert runtime.calls["run"]["device"] == "cycle"
 
