@@ -13,13 +13,14 @@ pytest.importorskip(
 )
 
 from tests.hw.cocotb.build import built, run_bench
+from tests.hw.cocotb.units import Axi4Top
 from vdla.config import TINY
-from vdla.gateware.top import Top
 
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))]
+)
 def test_top(seed: int, tmp_path: Path) -> None:
-    run_bench(built(Top(TINY)), "top", tmp_path, seed)
+    run_bench(built(Axi4Top(TINY)), "top", tmp_path, seed)

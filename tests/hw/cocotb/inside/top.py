@@ -1,185 +1,182 @@
-"""A program end to end with waits on every channel, errors, soft reset, interrupt, illegal code."""
+"""Programs end to end: waits, alignments, errors on each channel, soft reset, registers, stops."""
 
 from __future__ import annotations
 
-from itertools import cycle
 from random import Random
 from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
+from cocotbext.axi import AxiResp
 
+from tests.hw.cocotb.inside.system import CODE, ENABLE, SOFT_RESET, START, System
+from tests.hw.cocotb.transfers import LOADED, transfers
 from tests.hw.faults.programs import arithmetic, movement, product
+from tests.hw.stops import ILLEGAL, STOPS
 from vdla.config import TINY
-from vdla.isa import Finish
-from vdla.program import Program
-from vdla.registers import ErrorCause, ErrorModule, Register
+from vdla.isa import MemoryType, Store, decode, element_bytes
+from vdla.registers import BASES, ErrorCause, ErrorModule, Register
 from vdla.sim import functional
 
-CODE, SIZE, GUARD = 0x8000, 0x10000, 0x5A
-START, SOFT_RESET, INTERRUPT_ENABLE = 1, 2, 4
-RUNNING, DONE, ERROR = 1, 2, 4
+WAITS = 0.4
+BASE = 0x248
+"""Where a base register moves a program to: elements of two beats then lie across pages' ends."""
 
 
-class TB:
-    """The top with a RAM that also notes what no master may do."""
+@cocotb.test()
+@cocotb.parametrize(waits=[0.0, WAITS])
+async def programs(dut: Any, waits: float) -> None:
+    system = System(dut, waits)
+    await system.start()
+    for case in (movement(), product(), arithmetic()):
+        for base in (0, BASE):
+            await system.run(case, base)
 
-    def __init__(self, dut: Any, waits: float = 0.0) -> None:
-        self.dut = dut
-        self.ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, size=SIZE)
-        self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.clk, dut.rst)
-        write, read = self.ram.write_if, self.ram.read_if
-        channels = (
-            write.aw_channel,
-            write.w_channel,
-            write.b_channel,
-            read.ar_channel,
-            read.r_channel,
-        )
-        for k, channel in enumerate(channels if waits else ()):
-            rng = Random(cocotb.RANDOM_SEED + k)
-            channel.set_pause_generator(cycle([rng.random() < waits for _ in range(499)]))
 
-    async def start(self) -> None:
-        self.dut.rst.value = 1
-        cocotb.start_soon(Clock(self.dut.clk, 10, unit="ns").start())
-        for _ in range(4):
-            await RisingEdge(self.dut.clk)
-        self.dut.rst.value = 0
-        await RisingEdge(self.dut.clk)
+@cocotb.test()
+@cocotb.parametrize(waits=[0.0, WAITS], kind=[kind.name for kind in LOADED])
+async def every_alignment_and_length(dut: Any, waits: float, kind: str) -> None:
+    system = System(dut, waits)
+    await system.start()
+    await system.run(transfers(MemoryType[kind]))
 
-    async def launch(self, program: Program, dram: np.ndarray) -> None:
-        words = program.instructions[: program.finish + 1].tobytes()
-        assert len(dram) <= CODE
-        self.ram.write(0, bytes([GUARD]) * SIZE)
-        self.ram.write(0, dram.tobytes())
-        self.ram.write(CODE, words)
-        await self.master.write_qword(Register.INSTRUCTION_BASE, CODE)
-        await self.master.write_dword(Register.INSTRUCTION_COUNT, program.finish + 1)
-        await self.master.write_dword(Register.CONTROL, START | INTERRUPT_ENABLE)
 
-    async def interrupted(self, limit: int = 20000) -> None:
-        for _ in range(limit):
-            await RisingEdge(self.dut.clk)
-            if self.dut.interrupt.value:
-                return
-        raise AssertionError("There is no interrupt.")
+@cocotb.test()
+async def registers_are_read_and_locked_while_it_runs(dut: Any) -> None:
+    system = System(dut, WAITS)
+    await system.start()
+    case, master, before, seen = movement(), system.master, -1, 0
+    locked = (*BASES.values(), Register.INSTRUCTION_BASE, Register.INSTRUCTION_COUNT)
+    await system.launch(case.program, case.fresh())
+    while not dut.interrupt.value:
+        now = await master.read_dword(Register.CYCLES)
+        assert now > before or dut.interrupt.value
+        answer = await master.write(locked[seen % len(locked)], b"\xff\xff\xff\xff")
+        assert answer.resp == AxiResp.SLVERR or dut.interrupt.value
+        before, seen = now, seen + 1
+    assert seen > len(locked)
+    want = case.fresh()
+    functional.run(case.program, want)
+    assert system.memory.bytes[: len(want)].tobytes() == want.tobytes()
+    assert (await master.read(0xFFC, 4)).resp == AxiResp.SLVERR
 
-    async def run(self, case: Any) -> None:
-        """Run to the interrupt; outputs are right and every other byte is as it was."""
-        await self.launch(case.program, case.fresh())
-        await self.interrupted()
-        assert await self.master.read_dword(Register.STATUS) & (DONE | ERROR | RUNNING) == DONE
+
+@cocotb.test()
+async def the_interrupt_is_enabled_and_cleared(dut: Any) -> None:
+    system = System(dut)
+    await system.start()
+    case, master = product(), system.master
+    await system.launch(case.program, case.fresh())
+    await master.write_dword(Register.CONTROL, 0)
+    while "done" not in await system.status():
+        assert not dut.interrupt.value
+    await system.cycles(10)
+    assert not dut.interrupt.value
+    await master.write_dword(Register.CONTROL, ENABLE)
+    await system.interrupted(10)
+    await master.write_dword(Register.STATUS, Register.STATUS.bits("done").mask)
+    assert await system.status() == {"idle"}
+    assert not dut.interrupt.value
+
+
+@cocotb.test()
+@cocotb.parametrize(waits=[0.0, WAITS])
+async def soft_reset_in_mid_flight(dut: Any, waits: float) -> None:
+    """An abandoned run has written nothing but some of its outputs; the next run is clean."""
+    system, rng = System(dut, waits), Random(cocotb.RANDOM_SEED)
+    await system.start()
+    case = movement()
+    for cycles in (0, 1, 2, *(rng.randrange(3, 1200 if waits else 600) for _ in range(20))):
+        await system.launch(case.program, case.fresh())
+        before = system.memory.bytes.copy()
+        after = before.copy()
+        functional.run(case.program, after)
+        await system.cycles(cycles)
+        await system.master.write_dword(Register.CONTROL, SOFT_RESET | ENABLE)
+        await system.quiet()
+        now = system.memory.bytes
+        assert np.all((now == before) | (now == after))
+        await system.run(product())
+
+
+@cocotb.test()
+async def a_start_need_not_wait_for_a_reset(dut: Any) -> None:
+    system, rng = System(dut, WAITS), Random(cocotb.RANDOM_SEED)
+    await system.start()
+    case = movement()
+    for _ in range(8):
+        await system.launch(case.program, case.fresh())
+        await system.cycles(rng.randrange(600))
+        await system.master.write_dword(Register.CONTROL, SOFT_RESET)
+        await system.master.write_dword(Register.CONTROL, START | ENABLE)
+        await system.interrupted()
         want = case.fresh()
         functional.run(case.program, want)
-        assert self.ram.read(0, len(want)) == want.tobytes()
-        size = 16 * (case.program.finish + 1)
-        guards = self.ram.read(len(want), CODE - len(want))
-        guards += self.ram.read(CODE + size, SIZE - CODE - size)
-        assert set(guards) == {GUARD}
-
-    async def fails(self, cause: ErrorCause, module: ErrorModule) -> None:
-        await self.interrupted()
-        status = await self.master.read_dword(Register.STATUS)
-        assert status & (DONE | ERROR | RUNNING) == ERROR
-        error = await self.master.read_dword(Register.ERROR)
-        assert error & 0xFF == cause
-        assert error >> 8 & 0xFF == module
+        assert system.memory.bytes[: len(want)].tobytes() == want.tobytes()
 
 
 @cocotb.test()
-async def programs(dut: Any) -> None:
-    tb = TB(dut)
-    await tb.start()
-    for case in (movement(), product(), arithmetic()):
-        await tb.run(case)
+@cocotb.parametrize(waits=[0.0, WAITS])
+async def illegal_instructions(dut: Any, waits: float) -> None:
+    """Each stop has its cause, its module and its instruction; now and then a clean run follows."""
+    system = System(dut, waits)
+    await system.start()
+    for number, (name, illegal) in enumerate(ILLEGAL.items()):
+        module, cause = STOPS[name]
+        system.memory.refused = range(len(illegal.dram), CODE)
+        await system.launch(illegal.program, illegal.dram)
+        await system.fails(module, cause, illegal.index)
+        if number % 4 == 0:
+            system.memory.refused = range(0)
+            await system.run(product())
+
+
+def _first_bytes() -> dict[int, tuple[ErrorModule, ErrorCause, int]]:
+    """Who meets the refusal of an address: fetch, load, compute and store, by that address."""
+    case, found = product(), {}
+    instructions = decode(case.program.instructions, TINY)
+    modules = {MemoryType.INP: ErrorModule.LOAD, MemoryType.WGT: ErrorModule.LOAD}
+    for index, i in enumerate(instructions):
+        found[CODE + 16 * index] = (ErrorModule.FETCH, ErrorCause.AXI_READ, index)
+        kind = getattr(i, "memory_type", None)
+        if kind is None:
+            continue
+        place = i.dram_base * element_bytes(kind, TINY)
+        if isinstance(i, Store):
+            found[place] = (ErrorModule.STORE, ErrorCause.AXI_WRITE, index)
+        else:
+            module = modules.get(kind, ErrorModule.COMPUTE)
+            found[place] = (module, ErrorCause.AXI_READ, index)
+    return found
 
 
 @cocotb.test()
-async def programs_with_waits(dut: Any) -> None:
-    tb = TB(dut, 0.4)
-    await tb.start()
-    for case in (movement(), product(), arithmetic()):
-        await tb.run(case)
-
-
-@cocotb.test()
-async def registers_are_read_while_it_runs(dut: Any) -> None:
-    tb = TB(dut, 0.4)
-    await tb.start()
-    case, before = movement(), -1
-    await tb.launch(case.program, case.fresh())
-    while not dut.interrupt.value:
-        now = await tb.master.read_dword(Register.CYCLES)
-        assert now > before
-        before = now
-    assert await tb.master.read_dword(Register.STATUS) & DONE
-
-
-@cocotb.test()
-async def soft_reset_in_mid_flight(dut: Any) -> None:
-    tb = TB(dut, 0.3)
-    await tb.start()
-    case = movement()
-    for cycles in (20, 60, 111, 150, 200, 260):
-        await tb.launch(case.program, case.fresh())
-        for _ in range(cycles):
-            await RisingEdge(dut.clk)
-        await tb.master.write_dword(Register.CONTROL, SOFT_RESET | INTERRUPT_ENABLE)
-        for _ in range(2000):
-            if not await tb.master.read_dword(Register.STATUS) & ~0x28:
-                break
-        await tb.run(product())
-
-
-@cocotb.test()
-async def illegal_instruction(dut: Any) -> None:
-    tb = TB(dut, 0.2)
-    await tb.start()
-    program = Program.from_instructions([Finish()], TINY)
-    program.instructions.view(np.uint8)[..., 0] |= 7  # the opcode's bits
-    await tb.launch(program, np.zeros(8, np.uint8))
-    await tb.fails(ErrorCause.ILLEGAL_OPCODE, ErrorModule.FETCH)
-    await tb.run(product())
-
-
-@cocotb.test()
-async def error_responses(dut: Any) -> None:
-    """On each channel; the next run is clean."""
-    tb = TB(dut, 0.2)
-    await tb.start()
-    read, write = tb.ram.read_if, tb.ram.write_if
-    for where, cause in (
-        (read.r_channel, ErrorCause.AXI_READ),
-        (write.b_channel, ErrorCause.AXI_WRITE),
-    ):
-        field = "rresp" if where is read.r_channel else "bresp"
-        original = where.send
-
-        async def send(item: Any, original: Any = original, field: str = field) -> None:
-            setattr(item, field, AxiResp.SLVERR)
-            await original(item)
-
-        where.send = send
+@cocotb.parametrize(waits=[0.0, WAITS])
+async def error_responses(dut: Any, waits: float) -> None:
+    """To reads of fetch, load and compute, and to writes of store; the next run is clean."""
+    system = System(dut, waits)
+    await system.start()
+    places = _first_bytes()
+    assert {module for module, _, _ in places.values()} == set(ErrorModule) - {ErrorModule.CONTROL}
+    for address, (module, cause, index) in places.items():
         case = product()
-        await tb.launch(case.program, case.fresh())
-        module = ErrorModule.FETCH if cause is ErrorCause.AXI_READ else ErrorModule.STORE
-        await tb.fails(cause, module)
-        where.send = original
-        await tb.run(product())
+        system.memory.refused = range(address, address + 1)
+        await system.launch(case.program, case.fresh())
+        await system.fails(module, cause, index)
+        system.memory.refused = range(0)
+        await system.run(product())
 
 
 @cocotb.test()
-async def the_cycle_limit(dut: Any) -> None:
-    tb = TB(dut)
-    await tb.start()
-    await tb.master.write_dword(Register.CYCLE_LIMIT, 100)
+@cocotb.parametrize(waits=[0.0, WAITS])
+async def the_cycle_limit(dut: Any, waits: float) -> None:
+    system = System(dut, waits)
+    await system.start()
     case = movement()
-    await tb.launch(case.program, case.fresh())
-    await tb.fails(ErrorCause.CYCLE_LIMIT, ErrorModule.CONTROL)
-    assert await tb.master.read_dword(Register.CYCLES) == 100
-    await tb.master.write_dword(Register.CYCLE_LIMIT, 0)
-    await tb.run(product())
+    for limit in (1, 33, 100, 300):
+        await system.master.write_qword(Register.CYCLE_LIMIT, limit)
+        await system.launch(case.program, case.fresh())
+        await system.fails(ErrorModule.CONTROL, ErrorCause.CYCLE_LIMIT, None)
+        assert await system.master.read_dword(Register.CYCLES) == limit
+        await system.master.write_qword(Register.CYCLE_LIMIT, 0)
+        await system.run(product())
