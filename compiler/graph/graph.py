@@ -129,14 +129,19 @@ class Graph:
     def per_image(self) -> bool:
         """Whether n images may run at once, on axis 0 of every activation; one by one if not."""
         given = [self.tensors[name] for name in (*self.inputs, *self.outputs)]
-        return all(not t.is_constant and t.shape[:1] == (1,) for t in given) and all(
-            shares_pass(
-                OPS[node.op].per_image,
-                self.input_tensors(node),
-                self.output_tensor(node),
-                node.attrs,
+        image_axes = all(not t.is_constant and t.shape[:1] == (1,) for t in given)
+        return (
+            bool(self.inputs)
+            and image_axes
+            and all(
+                shares_pass(
+                    OPS[node.op].per_image,
+                    self.input_tensors(node),
+                    self.output_tensor(node),
+                    node.attrs,
+                )
+                for node in self.nodes
             )
-            for node in self.nodes
         )
 
     @cached_property

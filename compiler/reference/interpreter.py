@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vdla.batching import gather_images, split_images
 from vdla.compiler.graph import Graph
 from vdla.errors import InputError
 
-from .operators import OPERATORS, Value
+from .operators import OPERATORS
+from .values import Value
 
 __all__ = ["Interpreter"]
 
@@ -51,14 +53,15 @@ class Interpreter:
         ----------
         inputs : array or mapping of str to array
             Each (N, ...) with the dtype and the trailing shape of the graph's input; N is any
-            number of images. An array alone serves a graph with one input.
+            number of images. An array alone serves a graph with one input. Where images cannot
+            share a pass (`Graph.per_image`), inputs may also have the graph's own shapes.
         keep_all : bool
             Return every activation, not only the outputs.
 
         Returns
         -------
         dict of str to array
-            By tensor name, (N, ...) each.
+            By tensor name, (N, ...) each; of the graph's own shapes where its inputs were.
 
         Raises
         ------
@@ -67,7 +70,13 @@ class Interpreter:
         ModelError
             A sum of products passes 32 bits.
         """
-        given = self._checked(inputs)
+        given = self._named(inputs)
+        if not self.graph.per_image:
+            parts, stacked = split_images(
+                {name: self.graph.tensors[name].shape for name in given}, given
+            )
+            return gather_images([self._run_some(part, keep_all) for part in parts], stacked)
+        self._check_images(given)
         images = next(iter(given.values())).shape[0]
         step = self._images_at_once
         parts = [
@@ -85,7 +94,8 @@ class Interpreter:
         for node in self.graph.nodes:
             operands = [Value(tensors[name], values[name]) for name in node.inputs]
             output = self.graph.output_tensor(node)
-            values[output.name] = OPERATORS[node.op](node, operands, output)
+            result = OPERATORS[node.op](node, operands, output)
+            values[output.name] = result if output.shape else result.reshape(())
             if not keep_all:
                 self._forget(values, node.name, node.inputs)
         kept = self.graph.outputs
@@ -98,7 +108,7 @@ class Interpreter:
             if self.graph.consumers(name)[-1].name == node:
                 del values[name]
 
-    def _checked(self, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
+    def _named(self, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
         names = self.graph.inputs
         if not isinstance(inputs, Mapping):
             if len(names) != 1:
@@ -114,9 +124,16 @@ class Interpreter:
             )
         given = {name: np.asarray(inputs[name]) for name in names}
         for name, array in given.items():
+            dtype = self.graph.tensors[name].dtype
+            if array.dtype != dtype:
+                raise InputError(f"Input {name!r} must be {dtype}, not {array.dtype}. Convert it.")
+        return given
+
+    def _check_images(self, given: Mapping[str, Array]) -> None:
+        for name, array in given.items():
             tensor = self.graph.tensors[name]
             rest = tensor.shape[1:]
-            if array.dtype != tensor.dtype or array.shape[1:] != rest or not array.size:
+            if array.shape[1:] != rest or not array.size:
                 raise InputError(
                     f"Input {name!r} must be {tensor.dtype} of shape (N, "
                     f"{', '.join(map(str, rest))}) with N at least 1, not {array.dtype} of shape "
@@ -127,7 +144,6 @@ class Interpreter:
             raise InputError(
                 f"Every input must hold the same number of images, not {counts}. Trim them."
             )
-        return given
 
     def _widest_bytes(self) -> int:
         """Bytes an image of the largest activation or of the patches a convolution gathers."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["correlate", "correlate_depthwise", "pad_image", "taps"]
+__all__ = ["correlate", "correlate_depthwise", "pad_image", "taps", "transpose_correlate"]
 
 Array = npt.NDArray[Any]
 Pair = tuple[int, int]
@@ -83,3 +83,32 @@ def correlate_depthwise(x: Array, weight: Array, strides: Pair, dilation: Pair) 
     x = np.repeat(x, channels // x.shape[3], axis=3)
     views = taps(x, (rows, columns), strides, dilation)
     return np.asarray(sum(view * weight[0, i, j].astype(x.dtype) for i, j, view in views))
+
+
+def transpose_correlate(
+    x: Array, weight: Array, strides: Pair, dilation: Pair, groups: int
+) -> Array:
+    """Convolve the transpose of x (N, H, W, C), uncropped, with weight (O, KH, KW, C / groups).
+
+    The gradient of a strided convolution: the turned window slides, a step at a time, over the
+    input with zeros between its elements and a window less one around them.
+
+    Returns
+    -------
+    array (N, (H - 1) * sh + (KH - 1) * dh + 1, the like of W, O), of x's dtype
+    """
+    n, height, width, channels = x.shape
+    apart = np.zeros(
+        (n, (height - 1) * strides[0] + 1, (width - 1) * strides[1] + 1, channels), x.dtype
+    )
+    apart[:, :: strides[0], :: strides[1]] = x
+    around = [(weight.shape[1 + k] - 1) * dilation[k] for k in range(2)]
+    apart = pad_image(apart, ((around[0], around[0]), (around[1], around[1])), 0)
+    turned = weight[:, ::-1, ::-1]
+    parts = [
+        correlate(part, factors, (1, 1), dilation)
+        for part, factors in zip(
+            np.split(apart, groups, axis=3), np.split(turned, groups, axis=0), strict=True
+        )
+    ]
+    return np.concatenate(parts, axis=3)
