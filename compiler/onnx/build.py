@@ -1,0 +1,228 @@
+"""The graph while it is read: nodes are emitted, what is constant is computed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Graph, Node
+from vdla.compiler.graph.ops import OPS
+from vdla.compiler.graph.tensor import Array, Quant, Tensor
+from vdla.errors import ModelError
+
+from .node import Constant, OnnxNode, Value
+
+__all__ = ["NCHW", "NHWC", "Builder"]
+
+NHWC = (0, 2, 3, 1)
+"""What brings an image of ONNX's layout to ours."""
+NCHW = (0, 3, 1, 2)
+"""What brings it back."""
+
+_DEFAULTS: Mapping[str, Any] = {"clip": (-inf, inf), "rounding": "single"}
+"""Attributes that hold nothing where the file's arithmetic is that of real numbers."""
+
+
+class Builder:
+    """Tensors and nodes read so far, and what each name of the file stands for.
+
+    Parameters
+    ----------
+    reserved : sequence of str
+        Names that nothing emitted may take: those of the file's inputs and outputs.
+
+    Attributes
+    ----------
+    values : dict of str to Value
+    tensors : dict of str to Tensor
+    nodes : list of Node
+    """
+
+    def __init__(self, reserved: Sequence[str] = ()) -> None:
+        self.values: dict[str, Value] = {}
+        self.tensors: dict[str, Tensor] = {}
+        self.nodes: list[Node] = []
+        self._names: set[str] = set(reserved)
+        self._inputs: list[str] = []
+        self._materialized: dict[int, Tensor] = {}
+        self._kept: list[Constant] = []
+        self._current: OnnxNode | None = None
+
+    def start(self, node: OnnxNode) -> None:
+        """Name what is emitted from here on after a node of the file."""
+        self._current = node
+
+    def input(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Add an input of the graph."""
+        self._inputs.append(name)
+        self.values[name] = self.tensors[name] = Tensor(name, shape, dtype, source=name)
+
+    def operand(self, node: OnnxNode, place: int) -> Value:
+        """Return what input `place` of a node of the file stands for."""
+        if not node.has(place):
+            node.refuse(f"it needs an input {place}", "Export the model again")
+        return self.values[node.inputs[place]]
+
+    def operands(self, node: OnnxNode) -> list[Value]:
+        """Return all inputs, none of which is left out."""
+        return [self.operand(node, place) for place in range(len(node.inputs))]
+
+    def known(self, node: OnnxNode, place: int, what: str) -> Array:
+        """Return an input that must be constant.
+
+        Raises
+        ------
+        ModelError
+            It is computed.
+        """
+        value = self.operand(node, place)
+        if isinstance(value, Tensor):
+            node.refuse(
+                f"its {what} must be constant; {value.label} is computed",
+                "Export the model with static shapes and parameters",
+            )
+        return value.value
+
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[Value],
+        *,
+        dtype: np.dtype[Any] | type | None = None,
+        quant: Quant | None = None,
+        **attrs: Any,
+    ) -> Tensor:
+        """Add a node; its output's shape follows from the table's rule.
+
+        Parameters
+        ----------
+        op : str
+            A key of `vdla.compiler.graph.OPS`.
+        inputs : sequence of Value
+        dtype : dtype, optional
+            Of the output; by default that of the first input.
+        quant : Quant, optional
+            Of the output.
+        **attrs
+            Those of the table; a clip and a rounding that change nothing may be left out.
+        """
+        spec, name = OPS[op], self._unique(f"{op}_{self._place}")
+        for key in spec.attrs:
+            if key in _DEFAULTS:
+                attrs.setdefault(key, _DEFAULTS[key])
+        tensors = [
+            self.tensor(value, f"{name}.{_role(spec.inputs, place)}")
+            for place, value in enumerate(inputs)
+        ]
+        try:
+            shape = spec.shape([t.shape for t in tensors], attrs)
+        except ModelError as error:
+            raise ModelError(f"{self._label}: {error}") from None
+        kind = np.dtype(tensors[0].dtype if dtype is None else dtype)
+        output = Tensor(f"{name}.out", shape, kind, quant)
+        self.tensors[output.name] = output
+        names = tuple(t.name for t in tensors)
+        self.nodes.append(Node(name, op, names, (output.name,), attrs))
+        return output
+
+    def tensor(self, value: Value, name: str) -> Tensor:
+        """Return a value as a tensor of the graph; a constant becomes one, once."""
+        if isinstance(value, Tensor):
+            return value
+        if id(value) in self._materialized:
+            return self._materialized[id(value)]
+        if not value.data.size:
+            raise ModelError(
+                f"{self._label}: every dimension must be at least 1; {value.source or name} has "
+                f"shape {value.shape}. Leave out what computes nothing."
+            )
+        made = self._constant(value, name)
+        self._materialized[id(value)] = made
+        self._kept.append(value)  # an id stands for a value while the value lives
+        return made
+
+    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
+        """Reorder dimensions: at once where the value is constant, not at all where they stay."""
+        order = tuple(int(p) for p in perm)
+        if order == tuple(range(len(order))):
+            return value
+        if isinstance(value, Tensor):
+            return self.emit("transpose", [value], perm=order)
+        quant = value.quant
+        if quant is not None and quant.axis is not None:
+            quant = Quant(quant.scale, quant.zero_point, order.index(quant.axis))
+        return Constant(np.ascontiguousarray(value.data.transpose(order)), quant, value.source)
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """Change dimensions: at once where the value is constant, not at all where they stay."""
+        sizes = tuple(int(s) for s in shape)
+        if sizes == value.shape:
+            return value
+        if isinstance(value, Tensor):
+            return self.emit("reshape", [value], shape=sizes)
+        if value.quant is None or value.quant.axis is None:
+            return Constant(value.data.reshape(sizes), value.quant, value.source)
+        return Constant(value.value.reshape(sizes), None, value.source)
+
+    def finish(self, name: str, outputs: Sequence[str]) -> Graph:
+        """Return the graph; its outputs bear the names they have in the file."""
+        made = {node.outputs[0] for node in self.nodes}
+        renamed: dict[str, str] = {}
+        for output in outputs:
+            value = self.values[output]
+            if isinstance(value, Constant) or value.name not in made or value.name in renamed:
+                value = self.emit("reshape", [value], shape=value.shape)
+            renamed[value.name] = output
+        tensors = [
+            replace(t, name=renamed.get(t.name, t.name), source=renamed.get(t.name, t.source))
+            for t in self.tensors.values()
+        ]
+        nodes = [
+            replace(
+                node,
+                inputs=tuple(renamed.get(n, n) for n in node.inputs),
+                outputs=tuple(renamed.get(n, n) for n in node.outputs),
+            )
+            for node in self.nodes
+        ]
+        return Graph(name, tensors, nodes, self._inputs, outputs)
+
+    def _constant(self, value: Constant, name: str) -> Tensor:
+        name = self._unique(name)
+        data = np.ascontiguousarray(value.data).reshape(value.shape)
+        if value.quant is None:
+            tensor = Tensor(name, data.shape, data.dtype, data=data, source=value.source)
+            self.tensors[name] = tensor
+            return tensor
+        stored = Tensor(
+            f"{name}.stored", data.shape, data.dtype, value.quant, data, source=value.source
+        )
+        real = Tensor(name, data.shape, np.dtype(np.float32))
+        self.tensors |= {stored.name: stored, real.name: real}
+        node = self._unique(f"dequantize_{self._place}")
+        self.nodes.append(Node(node, "dequantize", (stored.name,), (real.name,), {}))
+        return real
+
+    @property
+    def _place(self) -> str:
+        return "0" if self._current is None else str(self._current.index)
+
+    @property
+    def _label(self) -> str:
+        return "The graph" if self._current is None else self._current.label
+
+    def _unique(self, name: str) -> str:
+        chosen, count = name, 0
+        while chosen in self._names or chosen in self.tensors:
+            count += 1
+            chosen = f"{name}_{count}"
+        self._names.add(chosen)
+        return chosen
+
+
+def _role(roles: Sequence[str], place: int) -> str:
+    return roles[min(place, len(roles) - 1)] if place < len(roles) else f"input_{place}"

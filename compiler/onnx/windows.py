@@ -1,0 +1,305 @@
+"""Convolutions, pools and what else looks at images through windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, inf, prod
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler.graph.shapes import same_padding
+from vdla.compiler.graph.tensor import Tensor
+
+from .build import NCHW, NHWC, Builder
+from .node import OnnxNode, Value
+
+__all__ = ["WINDOWS"]
+
+Pairs = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _convolution(node: OnnxNode, build: Builder) -> list[Value]:
+    inputs = build.operands(node)
+    return [convolution(node, build, inputs)]
+
+
+def convolution(node: OnnxNode, build: Builder, inputs: Sequence[Value]) -> Value:
+    """Emit a Conv of input, weight and perhaps bias.
+
+    Before: ``Conv(x NCHW, w OIHW)``. After: ``transpose, conv2d (OHWI), transpose``; groups of one
+    channel make a depthwise_conv2d (1HWC).
+    """
+    data, weight = _image(node, build, inputs[0]), _image(node, build, inputs[1])
+    groups, outputs = int(node.attrs.get("group", 1)), weight.shape[0]
+    channels = data.shape[1]
+    if groups < 1 or weight.shape[1] * groups != channels or outputs % groups:
+        node.refuse(
+            f"weights must have the input's {channels} channels over {groups} groups, and outputs "
+            f"that divide by them, not shape {weight.shape}",
+            "Export the model again",
+        )
+    window = (weight.shape[2], weight.shape[3])
+    strides, dilation = _pair(node, "strides"), _pair(node, "dilations")
+    padding = _padding(node, data.shape[2:], window, strides, dilation)
+    data = build.transpose(data, NHWC)
+    reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
+    if any(max(padding[k]) >= reach[k] for k in range(2)):
+        data, padding = _padded(build, data, padding, 0), ((0, 0), (0, 0))
+    attrs = {"strides": strides, "dilation": dilation, "padding": padding}
+    rest = [build.reshape(b, (outputs,)) for b in inputs[2:]]
+    if groups > 1 and groups == channels:
+        weight = build.transpose(weight, (1, 2, 3, 0))
+        made = build.emit("depthwise_conv2d", [data, weight, *rest], **attrs)
+    else:
+        weight = build.transpose(weight, NHWC)
+        made = build.emit("conv2d", [data, weight, *rest], **attrs)
+    return _as_before(build, build.transpose(made, NCHW), inputs[0])
+
+
+def _transposed_convolution(node: OnnxNode, build: Builder) -> list[Value]:
+    inputs = build.operands(node)
+    data, weight = _image(node, build, inputs[0]), _image(node, build, inputs[1])
+    groups, (depth, outputs, *window) = int(node.attrs.get("group", 1)), weight.shape
+    strides, dilation = _pair(node, "strides"), _pair(node, "dilations")
+    extra = _pair(node, "output_padding", 0)
+    reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
+    full = [(data.shape[2 + k] - 1) * strides[k] + reach[k] + extra[k] for k in range(2)]
+    padding, extra = _crop(node, data.shape[2:], full, strides, extra)
+    # (g I, O, H, W) to (g O, H, W, I): each group's inputs face its own outputs.
+    if groups > 1:
+        weight = build.reshape(weight, (groups, depth // groups, outputs, *window))
+        weight = build.transpose(weight, (0, 2, 3, 4, 1))
+        weight = build.reshape(weight, (groups * outputs, *window, depth // groups))
+    else:
+        weight = build.transpose(weight, (1, 2, 3, 0))
+    made: Value = build.emit(
+        "conv_transpose2d",
+        [
+            build.transpose(data, NHWC),
+            weight,
+            *(build.reshape(b, (groups * outputs,)) for b in inputs[2:]),
+        ],
+        strides=strides,
+        dilation=dilation,
+        padding=padding,
+        output_padding=extra,
+        groups=groups,
+    )
+    return [_as_before(build, build.transpose(made, NCHW), inputs[0])]
+
+
+def _crop(
+    node: OnnxNode,
+    size: Sequence[int],
+    full: Sequence[int],
+    strides: tuple[int, int],
+    extra: tuple[int, int],
+) -> tuple[Pairs, tuple[int, int]]:
+    """Return what is cropped from, and added to, a transposed convolution's full output."""
+    auto, shape = node.attrs.get("auto_pad", "NOTSET"), node.attrs.get("output_shape")
+    if shape is None and auto in ("NOTSET", "VALID"):
+        return _given_pads(node) if auto == "NOTSET" else ((0, 0), (0, 0)), extra
+    if shape is None:
+        wanted = [size[k] * strides[k] for k in range(2)]
+    else:
+        wanted = [1, 1, *map(int, shape)][-2:]
+    pads, grown = [], []
+    for k in range(2):
+        total = full[k] - wanted[k]
+        less, more = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
+        pads.append((less, more) if auto == "SAME_UPPER" else (more, less))
+        grown.append(extra[k] + max(-total, 0))
+    return (pads[0], pads[1]), (grown[0], grown[1])
+
+
+def _max_pool(node: OnnxNode, build: Builder) -> list[Value]:
+    if len(node.outputs) > 1 and node.outputs[1]:
+        node.refuse("indices are not computed", "Leave the second output out")
+    source = build.operand(node, 0)
+    lowest: float = -inf if source.dtype.kind == "f" else int(np.iinfo(source.dtype).min)
+    return [_pool(node, build, "max_pool2d", lowest)]
+
+
+def _average_pool(node: OnnxNode, build: Builder) -> list[Value]:
+    return [_pool(node, build, "avg_pool2d", 0.0)]
+
+
+def _pool(node: OnnxNode, build: Builder, op: str, fill: float) -> Value:
+    """Emit a pool; what its window cannot hold as padding becomes a pad.
+
+    Before: ``AveragePool(count_include_pad=1, pads=1)``. After: ``transpose, pad, avg_pool2d,
+    transpose``.
+    """
+    source = build.operand(node, 0)
+    image = _image(node, build, source)
+    sizes = [1, *map(int, node.attrs["kernel_shape"])][-2:]
+    window = (sizes[0], sizes[1])
+    strides, dilation = _pair(node, "strides"), _pair(node, "dilations")
+    padding = _padding(node, image.shape[2:], window, strides, dilation)
+    data = build.transpose(image, NHWC)
+    counted = op == "avg_pool2d" and node.attrs.get("count_include_pad", 0)
+    reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
+    if (counted and padding != ((0, 0), (0, 0))) or any(
+        max(padding[k]) >= reach[k] for k in range(2)
+    ):
+        if op == "avg_pool2d" and not counted:
+            node.refuse(
+                f"padding must be smaller than the window, not {padding} for {window}",
+                "Pad less",
+            )
+        data, padding = _padded(build, data, padding, fill), ((0, 0), (0, 0))
+    if node.attrs.get("ceil_mode", 0):
+        padding = _ceiled(data.shape[1:3], reach, strides, padding)
+    attrs: dict[str, Any] = {"window": window, "strides": strides, "padding": padding}
+    if dilation != (1, 1):
+        return _as_before(build, _dilated(node, build, op, data, dilation, attrs), source)
+    made = build.emit(op, [data], **attrs)
+    return _as_before(build, build.transpose(made, NCHW), source)
+
+
+def _dilated(
+    node: OnnxNode,
+    build: Builder,
+    op: str,
+    data: Value,
+    dilation: tuple[int, int],
+    attrs: Mapping[str, Any],
+) -> Value:
+    """Emit a dilated maximum as the maximum of slices, one a tap."""
+    if op != "max_pool2d" or data.dtype.kind != "f":
+        node.refuse(
+            f"an average must not be dilated, nor a maximum of integers, by {dilation}",
+            "Average without dilation",
+        )
+    window, strides = attrs["window"], attrs["strides"]
+    if attrs["padding"] != ((0, 0), (0, 0)):
+        data = _padded(build, data, attrs["padding"], -inf)
+    n, height, width, channels = data.shape
+    reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
+    counts = [(s - r) // d + 1 for s, r, d in zip((height, width), reach, strides, strict=True)]
+    made: Value | None = None
+    for place in range(prod(window)):
+        first = [tap * d for tap, d in zip(divmod(place, window[1]), dilation, strict=True)]
+        last = [f + (c - 1) * s + 1 for f, c, s in zip(first, counts, strides, strict=True)]
+        tap = build.emit(
+            "slice",
+            [data],
+            begin=(0, *first, 0),
+            end=(n, *last, channels),
+            step=(1, *strides, 1),
+        )
+        made = tap if made is None else build.emit("maximum", [made, tap])
+    assert made is not None
+    return build.transpose(made, NCHW)
+
+
+def _global_average_pool(node: OnnxNode, build: Builder) -> list[Value]:
+    data = build.operand(node, 0)
+    return [build.emit("mean", [data], axes=tuple(range(2, len(data.shape))), keep_dims=True)]
+
+
+def _global_max_pool(node: OnnxNode, build: Builder) -> list[Value]:
+    data = build.operand(node, 0)
+    axes = tuple(range(2, len(data.shape)))
+    return [build.emit("reduce_max", [data], axes=axes, keep_dims=True)]
+
+
+def _lrn(node: OnnxNode, build: Builder) -> list[Value]:
+    data = build.operand(node, 0)
+    rank = len(data.shape)
+    made = build.emit(
+        "lrn",
+        [build.transpose(data, (0, *range(2, rank), 1))],
+        alpha=float(node.attrs.get("alpha", 1e-4)),
+        beta=float(node.attrs.get("beta", 0.75)),
+        bias=float(node.attrs.get("bias", 1.0)),
+        size=int(node.attrs["size"]),
+    )
+    return [build.transpose(made, (0, rank - 1, *range(1, rank - 1)))]
+
+
+def _image(node: OnnxNode, build: Builder, value: Value) -> Value:
+    """Return (N, C, L) as (N, C, 1, L); leave (N, C, H, W) alone."""
+    if len(value.shape) == 3:
+        return build.reshape(value, (*value.shape[:2], 1, value.shape[2]))
+    if len(value.shape) != 4:
+        node.refuse(
+            f"images and filters must have 1 or 2 dimensions beside batch and channels, not shape "
+            f"{value.shape}",
+            "Rewrite the network in two dimensions",
+        )
+    return value
+
+
+def _as_before(build: Builder, value: Value, source: Value) -> Value:
+    if len(source.shape) == 3:
+        return build.reshape(value, (*value.shape[:2], value.shape[3]))
+    return value
+
+
+def _padded(build: Builder, data: Value, padding: Pairs, fill: float) -> Tensor:
+    paddings = ((0, 0), *padding, (0, 0))
+    return build.emit("pad", [data], paddings=paddings, value=fill, mode="constant")
+
+
+def _pair(node: OnnxNode, name: str, default: int = 1) -> tuple[int, int]:
+    # A signal is an image of one row, which windows and strides of one leave alone.
+    filled = [default, *map(int, node.attrs.get(name, (default, default)))]
+    return filled[-2], filled[-1]
+
+
+def _given_pads(node: OnnxNode) -> Pairs:
+    pads = [int(p) for p in node.attrs.get("pads", ())] or [0, 0, 0, 0]
+    if min(pads) < 0:
+        node.refuse(f"pads must be at least 0, not {pads}", "Slice the input instead")
+    half = len(pads) // 2
+    begin, end = [0, *pads[:half]][-2:], [0, *pads[half:]][-2:]
+    return (begin[0], end[0]), (begin[1], end[1])
+
+
+def _padding(
+    node: OnnxNode,
+    size: Sequence[int],
+    window: tuple[int, int],
+    strides: tuple[int, int],
+    dilation: tuple[int, int],
+) -> Pairs:
+    auto = node.attrs.get("auto_pad", "NOTSET")
+    if auto == "VALID":
+        return (0, 0), (0, 0)
+    if auto == "NOTSET":
+        return _given_pads(node)
+    same = [same_padding(size[k], window[k], strides[k], dilation[k]) for k in range(2)]
+    if auto == "SAME_LOWER":
+        same = [(after, before) for before, after in same]
+    return same[0], same[1]
+
+
+def _ceiled(
+    size: Sequence[int], reach: Sequence[int], strides: tuple[int, int], padding: Pairs
+) -> Pairs:
+    """Pad the end so that the last, partial window counts; not one that starts past the input."""
+    grown = []
+    for k in range(2):
+        before, after = padding[k]
+        count = ceil((size[k] + before + after - reach[k]) / strides[k]) + 1
+        if (count - 1) * strides[k] >= size[k] + before:
+            count -= 1
+        end = (count - 1) * strides[k] + reach[k] - size[k] - before
+        grown.append((before, max(end, after)))
+    return grown[0], grown[1]
+
+
+Conversion = Callable[[OnnxNode, Builder], list[Value]]
+
+WINDOWS: Mapping[str, Conversion] = {
+    "AveragePool": _average_pool,
+    "Conv": _convolution,
+    "ConvTranspose": _transposed_convolution,
+    "GlobalAveragePool": _global_average_pool,
+    "GlobalMaxPool": _global_max_pool,
+    "LRN": _lrn,
+    "MaxPool": _max_pool,
+}
+"""By type; ``(node, builder) -> values of its outputs``."""

@@ -1,0 +1,83 @@
+"""Running graphs and models, and onnx's light models with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from vdla.compiler.graph import Graph
+from vdla.compiler.network.describe import describe_layer, describe_tensor
+from vdla.runtime.hostops import KERNELS, Operand
+
+Array = NDArray[Any]
+
+DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
+
+
+def run_on_host(
+    graph: Graph, inputs: Mapping[str, Array], keep_all: bool = False
+) -> dict[str, Array]:
+    """Run every node with the host's kernels, whatever the placement would be."""
+    values: dict[str, Array] = dict(inputs)
+    infos = {name: describe_tensor(tensor) for name, tensor in graph.tensors.items()}
+    for node in graph.nodes:
+        layer = describe_layer(graph, node, "cpu", 0)
+        operands = []
+        for name in node.inputs:
+            data = infos[name].data
+            operands.append(Operand(infos[name], values[name] if data is None else data))
+        output = infos[node.outputs[0]]
+        values[output.name] = KERNELS[node.op](layer, operands, output)
+        made = values[output.name]
+        assert made.shape == output.shape, (node, made.shape, output.shape)
+        assert str(made.dtype) == output.dtype, (node, made.dtype, output.dtype)
+    for name in graph.outputs:
+        data = infos[name].data
+        if data is not None:
+            values[name] = data
+    return values if keep_all else {name: values[name] for name in graph.outputs}
+
+
+def light(name: str, seed: int = 0) -> onnx.ModelProto:
+    """Return one of onnx's light models with random weights in the place of its constant ones."""
+    model = onnx.load(DATA / "light" / f"light_{name}.onnx")
+    graph = model.graph
+    shapes = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    source = np.random.default_rng(seed)
+    nodes, weights = [], []
+    for node in graph.node:
+        if node.op_type != "ConstantOfShape":
+            nodes.append(node)
+            continue
+        shape = tuple(int(d) for d in shapes.pop(node.input[0]))
+        fan_in = max(1, int(np.prod(shape[1:])))
+        # A vector serves as bias, mean, scale or variance: positive, and near 1.
+        drawn = (
+            source.normal(0, fan_in**-0.5, shape)
+            if len(shape) > 1
+            else source.uniform(0.5, 1.5, shape)
+        )
+        weights.append(numpy_helper.from_array(drawn.astype(np.float32), node.output[0]))
+    weights += [t for t in graph.initializer if t.name in shapes]
+    kept = [v for v in graph.input if v.name not in {t.name for t in graph.initializer}]
+    made = helper.make_graph(nodes, graph.name, kept, list(graph.output), weights)
+    return helper.make_model(made, opset_imports=list(model.opset_import), ir_version=8)
+
+
+def onnxruntime_outputs(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what onnxruntime makes of some inputs."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
