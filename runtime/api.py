@@ -25,7 +25,7 @@ from vdla.runtime.run import Run
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
 
-__all__ = ["Network", "Run", "compile", "load"]
+__all__ = ["Network", "Run", "compile", "load", "read_graph"]
 
 Array = NDArray[Any]
 Progress = Callable[[int, int, str], None]
@@ -42,6 +42,7 @@ def compile(
     model: str | Path | Graph,
     *,
     config: Config = PYNQ_Z1,
+    bind: Mapping[str, int] | None = None,
     vthreads: int = 2,
     place: Mapping[str, str] | None = None,
     rank: str = "estimate",
@@ -56,8 +57,10 @@ def compile(
     Parameters
     ----------
     model : str, Path or Graph
-        A ``.tflite`` file, ``resnet18`` (built in), or a graph.
+        A ``.tflite`` or ``.onnx`` file, ``resnet18`` (built in), or a graph.
     config : Config
+    bind : mapping of str to int, optional
+        Sizes of an ONNX model's symbolic dimensions by name; its batch is 1 without.
     vthreads : int
         Virtual threads of each operator's schedule: 2 hides the memory's latency.
     place : mapping of str to str, optional
@@ -83,7 +86,12 @@ def compile(
         raise InputError(f"vthreads must be at least 1, not {vthreads}: 2 hides latency.")
     if rank not in RANKS:
         raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}.")
-    options = {"vthreads": vthreads, "place": sorted((place or {}).items()), "rank": rank}
+    options = {
+        "bind": sorted((bind or {}).items()),
+        "vthreads": vthreads,
+        "place": sorted((place or {}).items()),
+        "rank": rank,
+    }
 
     def make() -> Module:
         from vdla.compiler.network import compile_graph
@@ -93,8 +101,9 @@ def compile(
             from vdla.runtime.ranking import cycle_rank
 
             measure = cycle_rank(config)
+        graph = read_graph(model, bind)
         return compile_graph(
-            _graph(model), config, vthreads=vthreads, place=place, rank=measure, progress=progress
+            graph, config, vthreads=vthreads, place=place, rank=measure, progress=progress
         )
 
     if not cache:
@@ -102,9 +111,32 @@ def compile(
     return Network(kept(fingerprint(model, config, options), config, make))
 
 
-def _graph(model: str | Path | Graph) -> Graph:
+def read_graph(model: str | Path | Graph, bind: Mapping[str, int] | None = None) -> Graph:
+    """Return the graph of a network: of a file, of one that is built in, or itself.
+
+    Parameters
+    ----------
+    model : str, Path or Graph
+        As `compile` takes it.
+    bind : mapping of str to int, optional
+        Sizes of an ONNX model's symbolic dimensions by name.
+
+    Raises
+    ------
+    InputError
+        `bind` is given with what has no symbolic dimensions.
+    ModelError
+        The network cannot be read, or holds operators that are not taken.
+    """
     from vdla.compiler.graph import Graph, import_tflite, resnet18
 
+    if isinstance(model, (str, Path)) and str(model).endswith(".onnx"):
+        from vdla.compiler.onnx import import_onnx
+
+        return import_onnx(model, bind=bind)
+    if bind:
+        name = model.name if isinstance(model, Graph) else model
+        raise InputError(f"Only an ONNX model has dimensions to bind, not {name}: leave bind out.")
     if isinstance(model, Graph):
         return model
     return resnet18() if str(model) == BUILT_IN else import_tflite(model)

@@ -66,6 +66,11 @@ def fingerprint(model: str | Path | Graph, config: Config, options: Mapping[str,
         add(model.name, model.inputs, model.outputs)
     elif Path(model).is_file():
         add(Path(model).name, Path(model).read_bytes())
+        if str(model).endswith(".onnx"):
+            from vdla.compiler.onnx import external_files
+
+            for file in external_files(model):
+                add(file.name, file.read_bytes())
     else:
         add(str(model))
     return digest.hexdigest()[:32]

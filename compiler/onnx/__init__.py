@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .file import external_files
 from .importer import import_onnx
 
-__all__ = ["import_onnx"]
+__all__ = ["external_files", "import_onnx"]

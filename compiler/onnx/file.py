@@ -16,7 +16,7 @@ from vdla.errors import ModelError
 
 from .node import OnnxNode
 
-__all__ = ["NEWEST_OPSET", "OLDEST_OPSET", "OnnxFile"]
+__all__ = ["NEWEST_OPSET", "OLDEST_OPSET", "OnnxFile", "external_files"]
 
 OLDEST_OPSET = 7
 """The first with numpy's broadcasting; older ones mean other things by the same names."""
@@ -227,6 +227,23 @@ class OnnxFile:
                 )
             waiting = later
         return ordered
+
+
+def external_files(path: str | Path) -> list[Path]:
+    """Return the files beside a model that hold its data, those that are there."""
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(Path(path).read_bytes())
+    except Exception:  # what is damaged is refused when it is read
+        return []
+    names = {
+        entry.value
+        for tensor in _tensors(model.graph)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    return [file for name in sorted(names) if (file := Path(path).parent / name).is_file()]
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

@@ -7,7 +7,8 @@ from math import inf
 from typing import Any
 
 from vdla.compiler.graph import Graph, Tensor
-from vdla.compiler.reference.operators import OPERATORS, Value
+from vdla.compiler.reference.operators import OPERATORS
+from vdla.compiler.reference.values import Value
 
 from .draft import Draft
 

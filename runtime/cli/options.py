@@ -37,7 +37,7 @@ class Device(str, Enum):
 
 
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="An int8 .tflite file, or resnet18 (built in).")
+    str, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file, or resnet18 (built in).")
 ]
 ConfigOption = Annotated[
     str,
