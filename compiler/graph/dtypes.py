@@ -12,6 +12,7 @@ __all__ = [
     "dequantized",
     "floating",
     "indexed",
+    "numbers",
     "one_dtype",
     "quantized",
     "selected",
@@ -32,9 +33,14 @@ def one_dtype(inputs: Sequence[Tensor], output: Tensor) -> str | None:
     return _shared((*inputs, output))
 
 
+def numbers(inputs: Sequence[Tensor], output: Tensor) -> str | None:
+    """Inputs and output share a dtype other than bool."""
+    return _shared((*inputs, output)) or _bool_refused(output)
+
+
 def weighted(inputs: Sequence[Tensor], output: Tensor) -> str | None:
     """Input, weight and output share a dtype; the bias is wider."""
-    return _shared((*inputs[:2], output))
+    return _shared((*inputs[:2], output)) or _bool_refused(output)
 
 
 def floating(inputs: Sequence[Tensor], output: Tensor) -> str | None:
@@ -76,6 +82,12 @@ def dequantized(inputs: Sequence[Tensor], output: Tensor) -> str | None:
     """Integers to floats."""
     if inputs[0].dtype.kind not in "iu" or output.dtype.kind != "f":
         return f"must make floats of integers, not {output.dtype} of {inputs[0].dtype}. {_CAST}"
+    return None
+
+
+def _bool_refused(output: Tensor) -> str | None:
+    if output.dtype == bool:
+        return f"must compute on numbers, not bool. {_CAST}"
     return None
 
 

@@ -50,7 +50,7 @@ _RESIZE = (
 )
 
 
-def _binary(*attrs: str, dtype_rule: Any = dtypes.one_dtype) -> OpSpec:
+def _binary(*attrs: str, dtype_rule: Any = dtypes.numbers) -> OpSpec:
     return OpSpec(
         ("lhs", "rhs"),
         attrs,
@@ -61,7 +61,7 @@ def _binary(*attrs: str, dtype_rule: Any = dtypes.one_dtype) -> OpSpec:
     )
 
 
-def _unary(*attrs: str, dtype_rule: Any = dtypes.one_dtype) -> OpSpec:
+def _unary(*attrs: str, dtype_rule: Any = dtypes.numbers) -> OpSpec:
     return OpSpec(("input",), attrs, shapes.same, _INJECTIVE, dtypes=dtype_rule)
 
 
@@ -74,12 +74,19 @@ def _weighted(attrs: tuple[str, ...], shape: Any, macs: Any) -> OpSpec:
 
 
 def _pool() -> OpSpec:
-    return OpSpec(("input",), (*_WINDOW, "window"), shapes.pool, _REDUCTION)
+    attrs = (*_WINDOW, "window")
+    return OpSpec(("input",), attrs, shapes.pool, _REDUCTION, dtypes=dtypes.numbers)
 
 
-def _reduction(*attrs: str) -> OpSpec:
-    attrs = ("axes", "keep_dims", *attrs)
-    return OpSpec(("input",), attrs, shapes.mean, _REDUCTION, per_image=images.reduces)
+def _reduction(*attrs: str, dtype_rule: Any = dtypes.numbers) -> OpSpec:
+    return OpSpec(
+        ("input",),
+        ("axes", "keep_dims", *attrs),
+        shapes.mean,
+        _REDUCTION,
+        dtypes=dtype_rule,
+        per_image=images.reduces,
+    )
 
 
 def _moving(*attrs: str, shape: Any, per_image: Any = images.first_alone) -> OpSpec:
@@ -137,18 +144,26 @@ OPS: Mapping[str, OpSpec] = {
         shapes.matmul,
         _HEAVY,
         macs=_matmul_macs,
+        dtypes=dtypes.numbers,
         per_image=images.multiplies,
     ),
     "max_pool2d": _pool(),
-    "maximum": _binary(),
+    "maximum": _binary(dtype_rule=dtypes.one_dtype),
     "mean": _reduction("rounding"),
-    "minimum": _binary(),
+    "minimum": _binary(dtype_rule=dtypes.one_dtype),
     "mul": _binary(),
     "pad": _moving("mode", "paddings", "value", shape=movement.pad),
     "pow": _binary(),
-    "prelu": OpSpec(("input", "slope"), (), shapes.prelu, _INJECTIVE, per_image=images.broadcasts),
+    "prelu": OpSpec(
+        ("input", "slope"),
+        (),
+        shapes.prelu,
+        _INJECTIVE,
+        dtypes=dtypes.numbers,
+        per_image=images.broadcasts,
+    ),
     "quantize": _unary("rounding", dtype_rule=dtypes.quantized),
-    "reduce_max": _reduction(),
+    "reduce_max": _reduction(dtype_rule=dtypes.one_dtype),
     "reduce_sum": _reduction(),
     "relu": _unary(*_FUSED),
     "relu6": _unary(*_FUSED),
@@ -157,7 +172,12 @@ OPS: Mapping[str, OpSpec] = {
     "sigmoid": _real(),
     "slice": _moving("begin", "end", "step", shape=movement.slice_),
     "softmax": OpSpec(
-        ("input",), ("axis", "beta"), shapes.softmax, _OPAQUE, per_image=images.beyond_axis
+        ("input",),
+        ("axis", "beta"),
+        shapes.softmax,
+        _OPAQUE,
+        dtypes=dtypes.numbers,
+        per_image=images.beyond_axis,
     ),
     "space_to_depth": _moving("block", "padding", "value", shape=rearranging.space_to_depth),
     "sqrt": _real(),

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["AddParams", "ConvParams", "Int32", "MeanParams", "PoolParams", "RescaleParams"]
+__all__ = [
+    "AddParams",
+    "ConcatParams",
+    "ConvParams",
+    "Int32",
+    "MeanParams",
+    "PoolParams",
+    "RescaleParams",
+]
 
 Int32 = npt.NDArray[np.int32]
 
@@ -58,6 +66,28 @@ class AddParams:
     input_zero_point: tuple[int, int]
     output_multiplier: int
     output_right_shift: int
+    output_zero_point: int
+    clip: tuple[int, int]
+    rounding: str
+
+
+@dataclass(frozen=True)
+class ConcatParams:
+    """concat of N inputs.
+
+    Of each input k that is not `unchanged`: ``q' = clip(requantize(q - input_zero_point_k,
+    input_multiplier_k, input_right_shift_k) + output_zero_point)``.
+
+    Attributes
+    ----------
+    unchanged : tuple of bool
+        Whether scale and zero point are the output's already.
+    """
+
+    unchanged: tuple[bool, ...]
+    input_multiplier: tuple[int, ...]
+    input_right_shift: tuple[int, ...]
+    input_zero_point: tuple[int, ...]
     output_zero_point: int
     clip: tuple[int, int]
     rounding: str

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from vdla.errors import ModelError
 
 from .fixedpoint import ADD_LEFT_SHIFT, add_multipliers, quantize_multiplier, quantize_multipliers
 from .graph import Graph, Node
-from .params import AddParams, ConvParams, Int32, MeanParams, PoolParams, RescaleParams
+from .params import (
+    AddParams,
+    ConcatParams,
+    ConvParams,
+    Int32,
+    MeanParams,
+    PoolParams,
+    RescaleParams,
+)
 from .shapes import window_output
 from .tensor import Quant, Tensor
 
 __all__ = [
     "AddParams",
+    "ConcatParams",
     "ConvParams",
     "MeanParams",
     "PoolParams",
     "RescaleParams",
     "add_params",
     "average_multiplier",
+    "concat_params",
     "conv_params",
     "mean_params",
     "pool_params",
@@ -45,14 +56,14 @@ def tensor_quant(tensor: Tensor) -> Quant:
 
 
 def conv_params(graph: Graph, node: Node) -> ConvParams:
-    """Return the integer parameters of a conv2d, depthwise_conv2d or dense node.
+    """Return the integer parameters of a convolution or dense node.
 
     Raises
     ------
     ModelError
         A tensor has no quantization, or the multiplier passes 2**30.
     """
-    _require(node, "conv2d", "dense", "depthwise_conv2d")
+    _require(node, "conv2d", "conv_transpose2d", "dense", "depthwise_conv2d")
     data, weight = graph.input_tensors(node)[:2]
     output = graph.output_tensor(node)
     channels = output.shape[-1]
@@ -112,6 +123,31 @@ def add_params(graph: Graph, node: Node) -> AddParams:
     )
 
 
+def concat_params(graph: Graph, node: Node) -> ConcatParams:
+    """Return the integer parameters of a concat node.
+
+    Raises
+    ------
+    ModelError
+        A tensor has no quantization, or a multiplier passes 2**30.
+    """
+    _require(node, "concat")
+    output = graph.output_tensor(node)
+    y = tensor_quant(output)
+    inputs = [tensor_quant(t) for t in graph.input_tensors(node)]
+    scaled = [quantize_multiplier(float(x.scale[0]) / float(y.scale[0])) for x in inputs]
+    limits = np.iinfo(output.dtype)
+    return ConcatParams(
+        unchanged=tuple(x.same_as(y) for x in inputs),
+        input_multiplier=tuple(m for m, _ in scaled),
+        input_right_shift=tuple(-shift for _, shift in scaled),
+        input_zero_point=tuple(int(x.zero_point[0]) for x in inputs),
+        output_zero_point=int(y.zero_point[0]),
+        clip=(int(limits.min), int(limits.max)),
+        rounding="single",
+    )
+
+
 def pool_params(graph: Graph, node: Node) -> PoolParams:
     """Return the integer parameters of a max_pool2d or avg_pool2d node.
 
@@ -144,11 +180,12 @@ def pool_params(graph: Graph, node: Node) -> PoolParams:
     )
 
 
-def average_multiplier(count: int) -> tuple[int, int]:
-    """Return ``(multiplier, right_shift)`` that divide a sum of `count` int8 values by `count`.
+def average_multiplier(count: int, dtype: npt.DTypeLike = np.int8) -> tuple[int, int]:
+    """Return ``(multiplier, right_shift)`` that divide a sum of `count` values by `count`.
 
     Rounded once, ``(x * m + 2**30) >> 31`` is then x / count rounded half away from zero: m is a
-    little more than 2**31 / count, which pushes ties outwards. Checked here for every sum.
+    little more than 2**31 / count, which pushes ties outwards. Checked here for every sum of
+    values of the dtype.
 
     Raises
     ------
@@ -158,7 +195,8 @@ def average_multiplier(count: int) -> tuple[int, int]:
     if count < 1:
         raise ModelError(f"A window must hold at least 1 element, not {count}. Pad it less.")
     m = min((1 << 31) // count + 1, (1 << 31) - 1)
-    total = np.arange(-128 * count, 127 * count + 1, dtype=np.int64)
+    limits = np.iinfo(np.dtype(dtype))
+    total = np.arange(limits.min * count, limits.max * count + 1, dtype=np.int64)
     truth = np.sign(total) * ((2 * np.abs(total) + count) // (2 * count))
     if not np.array_equal((total * m + (1 << 30)) >> 31, truth):
         raise ModelError(
@@ -198,14 +236,14 @@ def mean_params(graph: Graph, node: Node) -> MeanParams:
 
 
 def rescale_params(graph: Graph, node: Node) -> RescaleParams:
-    """Return the integer parameters of a relu, relu6 or integer-to-integer quantize node.
+    """Return the integer parameters of a clip, relu, relu6 or integer-to-integer quantize node.
 
     Raises
     ------
     ModelError
         A tensor has no quantization.
     """
-    _require(node, "quantize", "relu", "relu6")
+    _require(node, "clip", "quantize", "relu", "relu6")
     x = tensor_quant(graph.input_tensors(node)[0])
     output = graph.output_tensor(node)
     y = tensor_quant(output)

@@ -46,7 +46,7 @@ def compile_graph(
     Parameters
     ----------
     graph : Graph
-        Batch 1.
+        For one image; on the accelerator only operators of batch 1 are placed.
     config : Config
     vthreads : int
         Virtual threads of each schedule, 1 or 2.
@@ -107,6 +107,7 @@ def compile_graph(
         segments=(*segments, *uops),
         arena_bytes=end,
         memory=memory,
+        per_image=graph.per_image,
     )
 
 

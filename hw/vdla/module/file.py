@@ -23,7 +23,7 @@ from .parts import Module
 
 __all__ = ["FORMAT_VERSION", "load", "save"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _MANIFEST = "manifest.json"
 _ZIP_MAGIC = b"PK\x03\x04"
@@ -171,7 +171,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 def _npy(array: NDArray[Any]) -> bytes:
     stream = io.BytesIO()
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    np.lib.format.write_array(stream, np.ascontiguousarray(little), (1, 0), allow_pickle=False)
+    np.lib.format.write_array(stream, np.asarray(little, order="C"), (1, 0), allow_pickle=False)
     return stream.getvalue()
 
 

@@ -98,6 +98,7 @@ def to_manifest(module: Module) -> tuple[dict[str, Any], list[Array]]:
         "segments": [vars(segment) for segment in module.segments],
         "arena_bytes": module.arena_bytes,
         "memory": asdict(module.memory),
+        "per_image": module.per_image,
     }
     return writer.value(manifest), writer.arrays
 
@@ -134,6 +135,7 @@ def from_manifest(manifest: Mapping[str, Any], arrays: Sequence[Array]) -> Modul
         segments=tuple(Segment(**s) for s in found["segments"]),
         arena_bytes=found["arena_bytes"],
         memory=MemoryUse(**found["memory"]),
+        per_image=found["per_image"],
     )
 
 

@@ -38,7 +38,7 @@ class TensorInfo:
     ----------
     name : str
     shape : tuple of int
-        Activations are NHWC or NC with N = 1.
+        For one image: NHWC or NC with N = 1 on the accelerator, anything on the host.
     dtype : str
         A numpy name.
     scale : array of float or None
@@ -219,6 +219,8 @@ class Module:
     arena_bytes : int
         Memory that the device must hold; base 0 in every address of the programs.
     memory : MemoryUse
+    per_image : bool
+        Whether images may share a pass, on axis 0 of every activation; else one runs at a time.
     """
 
     name: str
@@ -233,6 +235,7 @@ class Module:
     segments: tuple[Segment, ...]
     arena_bytes: int
     memory: MemoryUse
+    per_image: bool = True
 
     def with_config(self, config: Config) -> Module:
         """Return the module on a configuration of the same hash: another clock, say."""
