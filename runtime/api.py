@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from vdla.program import Program
 from vdla.runtime.device import Counters
 from vdla.runtime.devices import open_device
 from vdla.runtime.executor import Outcome, execute, groups_of, memory_bytes
-from vdla.runtime.inputs import checked_inputs
+from vdla.runtime.inputs import images_in, join_outputs, part_inputs
 from vdla.runtime.modules import fingerprint, kept
 from vdla.runtime.run import Run
 
@@ -220,7 +220,8 @@ class Network:
         Parameters
         ----------
         inputs : array or mapping of str to array
-            One image (H, W, C) or several (n, H, W, C), of the input's dtype.
+            One image (H, W, C) or several (n, H, W, C), of the input's dtype. An input of another
+            shape than (1, ...) comes in that shape, or with n on an axis before it.
         device : str
             ``functional``: results only; ``cycle``: results and exact timing; ``rtl``: the
             gateware, simulated.
@@ -238,27 +239,28 @@ class Network:
         DeviceError
             There is no such device.
         """
-        given = checked_inputs(self.module, inputs)
-        images = len(next(iter(given.values())))
-        parts = list(_parts(given, self._images_at_once(max_images_at_once)))
+        at_once = self._images_at_once(max_images_at_once)
+        parts, stacked = part_inputs(self.module, inputs, at_once)
+        counts = [images_in(self.module, part) for part in parts]
         tell = _counting(progress, len(parts) * self._computing_steps() * (2 if check else 1))
         outputs: list[dict[str, Array]] = []
         counters: list[Counters] = []
         seconds, difference = 0.0, None
-        for part, first in parts:
+        for index, part in enumerate(parts):
             outcome = self._execute(self.module, part, device, tell)
-            outputs.append({name: outcome.values[name] for name in self.module.outputs})
+            outputs.append({name: self._output(outcome, name) for name in self.module.outputs})
             counters = counters or outcome.counters
             seconds += sum(c.cpu_seconds for c in outcome.counters)
             if check and difference is None:
+                first = sum(counts[:index])
                 difference = self._difference(part, first, outcome, device, tell)
         return Run(
             module=self.module,
-            outputs={n: np.concatenate([o[n] for o in outputs]) for n in self.module.outputs},
+            outputs=join_outputs(self.module, outputs, stacked),
             counters=counters,
             sim_seconds=seconds,
-            passes=sum(groups_of(len(next(iter(p.values()))), self.module) for p, _ in parts),
-            images_a_pass=min(images, self.config.batch),
+            passes=sum(groups_of(count, self.module) for count in counts),
+            images_a_pass=min(counts[0], self.config.batch),
             bit_exact=difference is None if check else None,
             first_difference=difference,
         )
@@ -271,7 +273,7 @@ class Network:
         tell: Callable[[str], None],
         keep: bool = False,
     ) -> Outcome:
-        groups = groups_of(len(next(iter(inputs.values()))), module)
+        groups = groups_of(images_in(module, inputs), module)
         target = open_device(device, module.config, groups)
         return execute(module, inputs, target, keep=keep, progress=tell)
 
@@ -287,11 +289,18 @@ class Network:
         from vdla.compiler.reference import Interpreter
         from vdla.runtime import check
 
-        expected = Interpreter(check.graph_of(self.module)).run(inputs, keep_all=True)
+        interpreter = Interpreter(check.graph_of(self.module))
+        expected = interpreter.run(inputs, keep_all=True, rounded=outcome.values)
         apart = check.spread(self.module)
         kept = self._execute(apart, inputs, device, tell, keep=True)
         found = check.first_difference(apart, kept, outcome.values, expected)
-        return None if found is None else str(found.at_image(first))
+        if found is None:
+            return None
+        return str(found.at_image(first) if self.module.per_image else found.in_image(first))
+
+    def _output(self, outcome: Outcome, name: str) -> Array:
+        constant = self.module.tensors[name].data
+        return outcome.values[name] if constant is None else constant
 
     def _images_at_once(self, wanted: int | None) -> int:
         if wanted is not None and wanted < 1:
@@ -304,12 +313,6 @@ class Network:
         from vdla.module import Execute, Launch
 
         return sum(isinstance(step, (Execute, Launch)) for step in self.module.steps)
-
-
-def _parts(given: Mapping[str, Array], step: int) -> Iterator[tuple[dict[str, Array], int]]:
-    images = len(next(iter(given.values())))
-    for first in range(0, images, step):
-        yield {name: array[first : first + step] for name, array in given.items()}, first
 
 
 def _counting(progress: Progress | None, total: int) -> Callable[[str], None]:

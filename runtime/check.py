@@ -23,6 +23,8 @@ Array = NDArray[Any]
 _PAGE_BYTES = 4096
 _FLOAT_TOLERANCE = 1e-4
 """Of a layer's largest value; float layers add in whatever order a matrix product adds."""
+_HALF_TOLERANCE = 4e-3
+"""The same for float16, four units in the last place."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class Difference:
     def at_image(self, first: int) -> Difference:
         """Return the difference with images counted from `first`."""
         return replace(self, index=(self.index[0] + first, *self.index[1:]))
+
+    def in_image(self, image: int) -> Difference:
+        """Return the difference with its image named, of a network that takes one at a time."""
+        return replace(self, index=(image, *self.index))
 
     def __str__(self) -> str:
         return f"{self.layer} at {self.index}: {self.got}, not {self.want}"
@@ -149,11 +155,18 @@ def first_difference(
 
 def compare(layer: Layer, got: Array, want: Array) -> Difference | None:
     """Return the first element in which two arrays differ; real numbers may a little."""
-    if want.dtype.kind == "f":
-        wrong = ~(np.abs(got - want) <= _FLOAT_TOLERANCE * np.abs(want).max())
-    else:
-        wrong = got != want
+    wrong = ~_close(got, want) if want.dtype.kind == "f" else got != want
     if not wrong.any():
         return None
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     return Difference(layer.name, index, got[index].item(), want[index].item())
+
+
+def _close(got: Array, want: Array) -> NDArray[np.bool_]:
+    """Return where reals are equal, or both no number, or as near as float layers come."""
+    tolerance = _HALF_TOLERANCE if want.dtype.itemsize == 2 else _FLOAT_TOLERANCE
+    finite = want[np.isfinite(want)].astype(np.float64)
+    most = tolerance * np.abs(finite).max(initial=0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = np.abs(got.astype(np.float64) - want) <= most
+    return np.asarray(near | (got == want) | (np.isnan(got) & np.isnan(want)))

@@ -13,6 +13,7 @@ from vdla.module import Execute, Launch, Module, Pack, Relayout, Unpack
 from vdla.runtime.blocked import pack, unpack
 from vdla.runtime.device import Counters, Device
 from vdla.runtime.devices.host import Host
+from vdla.runtime.inputs import images_in
 
 __all__ = ["Outcome", "execute", "groups_of", "memory_bytes"]
 
@@ -57,7 +58,7 @@ def execute(
     ----------
     module : Module
     inputs : mapping of str to array
-        (n, ...) each.
+        (n, ...) each; of the network's own shapes where images may not share a pass.
     device : Device
         Its ``images`` is `groups_of` n.
     keep : bool
@@ -66,7 +67,7 @@ def execute(
         Called with the name of what runs next, once a step that computes.
     """
     host = Host(module)
-    images = len(next(iter(inputs.values())))
+    images = images_in(module, inputs)
     base = device.allocate(module.arena_bytes)
     for segment in module.segments:
         device.write(base + segment.offset, segment.data)

@@ -1,35 +1,71 @@
-"""Checks of the arrays that a user gives a network."""
+"""A user's arrays, checked, and cut into what runs at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.batching import gather_images, split_images
 from vdla.errors import InputError
 from vdla.module import Module, TensorInfo
 
-__all__ = ["checked_inputs"]
+__all__ = ["images_in", "join_outputs", "part_inputs"]
 
 Array = NDArray[Any]
 
 
-def checked_inputs(module: Module, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
-    """Return the inputs by name, each with an image axis.
+def part_inputs(
+    module: Module, inputs: Array | Mapping[str, Array], at_once: int
+) -> tuple[list[dict[str, Array]], bool]:
+    """Return the inputs by name of each pass, and whether they have an axis of images.
+
+    Where images may share a pass, each takes up to `at_once`, on axis 0; else one, in the network's
+    own shapes.
 
     Parameters
     ----------
     module : Module
     inputs : array or mapping of str to array
         One image or (n, ...) images; an array alone serves a network with one input.
+    at_once : int
 
     Raises
     ------
     InputError
         An input is missing, unknown, empty, or of the wrong shape or dtype.
     """
+    given = _named(module, inputs)
+    if not module.per_image:
+        return split_images({name: module.tensors[name].shape for name in given}, given)
+    given = {name: _images(module.tensors[name], array) for name, array in given.items()}
+    counts = {name: len(array) for name, array in given.items()}
+    if len(set(counts.values())) > 1:
+        raise InputError(f"Every input must hold the same number of images, not {counts}.")
+    images = next(iter(counts.values()))
+    return [
+        {name: array[first : first + at_once] for name, array in given.items()}
+        for first in range(0, images, at_once)
+    ], True
+
+
+def images_in(module: Module, part: Mapping[str, Array]) -> int:
+    """Return how many images a pass takes."""
+    return len(next(iter(part.values()))) if module.per_image else 1
+
+
+def join_outputs(
+    module: Module, outputs: Sequence[Mapping[str, Array]], stacked: bool
+) -> dict[str, Array]:
+    """Return the outputs of all passes by name, as `part_inputs` found their inputs."""
+    if not module.per_image:
+        return gather_images(outputs, stacked)
+    return {name: np.concatenate([part[name] for part in outputs]) for name in outputs[0]}
+
+
+def _named(module: Module, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
     names = module.inputs
     if not isinstance(inputs, Mapping):
         if len(names) != 1:
@@ -43,23 +79,21 @@ def checked_inputs(module: Module, inputs: Array | Mapping[str, Array]) -> dict[
             f"The inputs of {module.name!r} must be {', '.join(names)}, not "
             f"{', '.join(sorted(inputs)) or 'none'}: give each by its name."
         )
-    given = {name: _checked(module.tensors[name], inputs[name]) for name in names}
-    counts = {name: len(array) for name, array in given.items()}
-    if len(set(counts.values())) > 1:
-        raise InputError(f"Every input must hold the same number of images, not {counts}.")
+    given = {name: np.asarray(inputs[name]) for name in names}
+    for name, array in given.items():
+        info = module.tensors[name]
+        if array.dtype != np.dtype(info.dtype):
+            pixels = " Subtract 128 from uint8 pixels first." if info.dtype == "int8" else ""
+            raise InputError(
+                f"Input {name!r} must be of dtype {info.dtype}, not {array.dtype}: "
+                f"convert it by the scale and zero point of the network.{pixels}"
+            )
     return given
 
 
-def _checked(info: TensorInfo, values: Array) -> Array:
-    array = np.asarray(values)
+def _images(info: TensorInfo, array: Array) -> Array:
     one = info.shape[1:]
     rule = f"Input {info.name!r} must have the shape ({', '.join(map(str, one))}) or (n, ...)"
-    if array.dtype != np.dtype(info.dtype):
-        pixels = " Subtract 128 from uint8 pixels first." if info.dtype == "int8" else ""
-        raise InputError(
-            f"Input {info.name!r} must be of dtype {info.dtype}, not {array.dtype}: "
-            f"convert it by the scale and zero point of the network.{pixels}"
-        )
     if array.shape == one:
         array = array[np.newaxis]
     if array.shape[1:] != one:

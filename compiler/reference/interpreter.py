@@ -45,8 +45,18 @@ class Interpreter:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._images_at_once = max(1, _ARRAY_BYTES // self._widest_bytes())
+        self._roundings = {
+            node.outputs[0]
+            for node in graph.nodes
+            if node.op == "quantize" and graph.input_tensors(node)[0].dtype.kind == "f"
+        }
 
-    def run(self, inputs: Array | Mapping[str, Array], keep_all: bool = False) -> dict[str, Array]:
+    def run(
+        self,
+        inputs: Array | Mapping[str, Array],
+        keep_all: bool = False,
+        rounded: Mapping[str, Array] | None = None,
+    ) -> dict[str, Array]:
         """Compute the graph's outputs.
 
         Parameters
@@ -57,6 +67,10 @@ class Interpreter:
             share a pass (`Graph.per_image`), inputs may also have the graph's own shapes.
         keep_all : bool
             Return every activation, not only the outputs.
+        rounded : mapping of str to array, optional
+            What others found for tensors, in the shapes of these inputs. Where floats are quantized
+            within the network, theirs is taken if it is nowhere more than a step away: floats are
+            not reproduced to the bit, and a tie may fall either way.
 
         Returns
         -------
@@ -71,21 +85,30 @@ class Interpreter:
             A sum of products passes 32 bits.
         """
         given = self._named(inputs)
+        theirs = {name: array for name, array in (rounded or {}).items() if name in self._roundings}
         if not self.graph.per_image:
             parts, stacked = split_images(
                 {name: self.graph.tensors[name].shape for name in given}, given
             )
-            return gather_images([self._run_some(part, keep_all) for part in parts], stacked)
+            return gather_images(
+                [self._run_some(part, keep_all, theirs) for part in parts], stacked
+            )
         self._check_images(given)
         images = next(iter(given.values())).shape[0]
         step = self._images_at_once
         parts = [
-            self._run_some({k: v[i : i + step] for k, v in given.items()}, keep_all)
+            self._run_some(
+                {k: v[i : i + step] for k, v in given.items()},
+                keep_all,
+                {k: v[i : i + step] for k, v in theirs.items()},
+            )
             for i in range(0, images, step)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    def _run_some(self, given: dict[str, Array], keep_all: bool) -> dict[str, Array]:
+    def _run_some(
+        self, given: dict[str, Array], keep_all: bool, theirs: Mapping[str, Array]
+    ) -> dict[str, Array]:
         tensors = self.graph.tensors
         values = dict(given)
         for tensor in tensors.values():
@@ -95,7 +118,8 @@ class Interpreter:
             operands = [Value(tensors[name], values[name]) for name in node.inputs]
             output = self.graph.output_tensor(node)
             result = OPERATORS[node.op](node, operands, output)
-            values[output.name] = result if output.shape else result.reshape(())
+            result = result if output.shape else result.reshape(())
+            values[output.name] = _settled(result, theirs.get(output.name))
             if not keep_all:
                 self._forget(values, node.name, node.inputs)
         kept = self.graph.outputs
@@ -154,3 +178,11 @@ class Interpreter:
                 weight, output = tensors[node.inputs[1]], self.graph.output_tensor(node)
                 sizes.append(weight.size // weight.shape[0] * output.size // output.shape[-1])
         return 8 * max(sizes)
+
+
+def _settled(ours: Array, theirs: Array | None) -> Array:
+    """Return what others rounded where it is at most a step from ours."""
+    if theirs is None or theirs.shape != ours.shape:
+        return ours
+    apart = np.abs(theirs.astype(np.int64) - ours)
+    return theirs if apart.max(initial=0) <= 1 else ours
