@@ -9,13 +9,17 @@ from vdla.errors import ModelError
 
 from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
+from .fold_activations import fold_activations
 from .fold_constants import fold_constants
+from .fold_scales import fold_scales
 from .settle_layouts import settle_layouts
 
 __all__ = ["PASSES", "run_passes"]
 
 PASSES: Mapping[str, Callable[[Graph], Graph]] = {
     "settle_layouts": settle_layouts,
+    "fold_scales": fold_scales,
+    "fold_activations": fold_activations,
     "fold_constants": fold_constants,
     "common_subexpressions": common_subexpressions,
     "dead_code": dead_code,
