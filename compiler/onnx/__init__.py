@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .export import export_onnx
 from .file import external_files
 from .importer import import_onnx
 
-__all__ = ["external_files", "import_onnx"]
+__all__ = ["export_onnx", "external_files", "import_onnx"]

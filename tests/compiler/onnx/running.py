@@ -11,8 +11,10 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from vdla.compiler.graph import Graph
+from vdla.compiler.graph import Graph, Node
 from vdla.compiler.network.describe import describe_layer, describe_tensor
+from vdla.compiler.reference.operators import OPERATORS
+from vdla.compiler.reference.values import Value
 from vdla.runtime.hostops import KERNELS, Operand
 
 Array = NDArray[Any]
@@ -81,3 +83,23 @@ def onnxruntime_outputs(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> 
     )
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+def exposed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model that gives every value that a node computes."""
+    every = onnx.ModelProto()
+    every.CopyFrom(onnx.shape_inference.infer_shapes(model))
+    there = {output.name for output in every.graph.output}
+    known = {value.name: value for value in every.graph.value_info}
+    made = [name for node in every.graph.node for name in node.output if name]
+    every.graph.output.extend(known[name] for name in made if name not in there)
+    return every
+
+
+def node_output(graph: Graph, node: Node, values: Mapping[str, Array]) -> Array:
+    """Run one node by the interpreter's definition of it."""
+    operands = []
+    for tensor in graph.input_tensors(node):
+        array = values[tensor.name] if tensor.data is None else tensor.data
+        operands.append(Value(tensor, array))
+    return OPERATORS[node.op](node, operands, graph.output_tensor(node))

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import onnx
 import pytest
-from tests.compiler.onnx.running import DATA, light, onnxruntime_outputs, run_on_host
 
+from tests.compiler.onnx.running import DATA, light, onnxruntime_outputs, run_on_host
 from vdla.compiler.onnx import import_onnx
 
 # How many of the heavy operators each has, counted from the files with onnx alone.

@@ -1,0 +1,142 @@
+"""Exported models: onnxruntime runs them, and gives what the interpreter gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.compiler.onnx.running import Array, exposed, light, node_output, onnxruntime_outputs
+from vdla.compiler.graph import Graph, Node, Tensor, import_tflite, resnet18, sample_image
+from vdla.compiler.onnx import export_onnx, import_onnx
+from vdla.compiler.reference import Interpreter
+from vdla.errors import ModelError
+
+TFLITE = {
+    "resnet8_float": ("mlperf_tiny/resnet8_float.tflite", "images/cifar10_test_500.npz", "images"),
+    "resnet8": ("mlperf_tiny/resnet8_int8.tflite", "images/cifar10_test_500.npz", "images"),
+    "vww": ("mlperf_tiny/vww96_int8.tflite", "images/imagenet_sample_100.npz", "images_96"),
+    "mobilenet": (
+        "coral/mobilenet_v1_0.25_128_quant.tflite",
+        "images/imagenet_sample_100.npz",
+        "images_128",
+    ),
+}
+# What each export consists of, beside the quantization: counted in the TFLite files.
+OPERATORS = {
+    "resnet8_float": {"Conv": 9, "Relu": 7, "Add": 3, "Gemm": 1, "Transpose": 1},
+    "resnet8": {"Conv": 9, "Add": 3, "Gemm": 1, "Transpose": 1},
+    "vww": {"Conv": 27, "Gemm": 1, "Transpose": 1},
+    "mobilenet": {"Conv": 28, "Transpose": 1},
+}
+
+
+def pixels(images: Array, dtype: np.dtype[np.generic]) -> Array:
+    """Return uint8 pixels as a network takes them."""
+    return (images.astype(np.int16) - (128 if dtype == np.int8 else 0)).astype(dtype)
+
+
+def as_in(graph: Graph, found: dict[str, Array]) -> dict[str, Array]:
+    """Return a model's values by the names and in the layout of the graph's tensors."""
+    values = {}
+    for name in graph.tensors:
+        if name in found:
+            values[name] = found[name]
+        elif f"{name}.nchw" in found:
+            values[name] = found[f"{name}.nchw"].transpose(0, 2, 3, 1)
+    return values
+
+
+def largest_step(graph: Graph, model: onnx.ModelProto, image: Array) -> int:
+    """Return by how much an integer of a layer fed onnxruntime's inputs differs from its output."""
+    name = graph.inputs[0]
+    found = onnxruntime_outputs(exposed(model), {name: image})
+    values = as_in(graph, {**found, name: image})
+    worst = 0
+    for node in graph.nodes:
+        output = graph.output_tensor(node)
+        if output.dtype.kind in "iu":
+            ours = node_output(graph, node, values).astype(int)
+            worst = max(worst, int(np.abs(ours - values[output.name]).max()))
+    return worst
+
+
+@pytest.mark.parametrize("network", sorted(TFLITE))
+def test_onnxruntime_agrees_on_tflite_networks(network: str, shared_data) -> None:
+    file, archive, images = TFLITE[network]
+    graph = import_tflite(shared_data / file)
+    model = export_onnx(graph)
+    onnx.checker.check_model(model, full_check=True)
+    counts = Counter(node.op_type for node in model.graph.node)
+    assert {op: counts[op] for op in OPERATORS[network]} == OPERATORS[network]
+    dtype = graph.tensors["input"].dtype
+    image = pixels(np.load(shared_data / archive)[images][:1], dtype)
+    if dtype.kind == "f":
+        expected = Interpreter(graph).run(image)
+        for name, values in onnxruntime_outputs(model, {"input": image}).items():
+            np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=1e-6)
+    else:
+        assert largest_step(graph, model, image) <= 1
+
+
+@pytest.mark.slow
+def test_onnxruntime_agrees_on_resnet18() -> None:
+    graph = resnet18()
+    assert largest_step(graph, export_onnx(graph), sample_image()) <= 1
+    real = resnet18(quantized=False)
+    image = np.random.default_rng(0).normal(0, 1, (1, 224, 224, 3)).astype(np.float32)
+    expected = Interpreter(real).run(image)["dense.out"]
+    found = onnxruntime_outputs(export_onnx(real), {"input": image})["dense.out"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+def test_quantized_weights_are_integers_with_a_scale_a_channel() -> None:
+    model = export_onnx(resnet18())
+    constants = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+    makers = {node.output[0]: node for node in model.graph.node}
+    convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
+    assert len(convolutions) == 20
+    for node in convolutions:
+        weight, bias = (makers[name] for name in node.input[1:])
+        assert weight.op_type == bias.op_type == "DequantizeLinear"
+        values, scale, zero = (constants[name] for name in weight.input)
+        assert (values.dtype, zero.dtype, scale.shape) == (np.int8, np.int8, values.shape[:1])
+        assert not zero.any()
+        assert constants[bias.input[0]].dtype == np.int32
+        # The bias counts in products: its scale is the weight's times the input's.
+        source = constants[makers[node.input[0]].input[1]]
+        np.testing.assert_allclose(constants[bias.input[1]], scale * source, rtol=1e-6)
+
+
+def test_a_network_read_from_onnx_is_written_without_a_transpose() -> None:
+    graph = import_onnx(light("squeezenet"))
+    model = export_onnx(graph)
+    assert "Transpose" not in {node.op_type for node in model.graph.node}
+    again = import_onnx(model)
+    assert [n.op for n in again.nodes] == [n.op for n in graph.nodes]
+    image = np.random.default_rng(2).normal(0, 1, (1, 3, 224, 224)).astype(np.float32)
+    first, second = Interpreter(graph).run(image), Interpreter(again).run(image)
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_allclose(second[name], first[name], rtol=1e-5)
+
+
+def test_what_has_no_form_in_onnx_is_refused_with_all_of_it() -> None:
+    attrs = {"block": 2, "padding": ((0, 0), (0, 0)), "value": 0.0}
+    nodes = [Node("s", "space_to_depth", ("x",), ("y",), attrs)]
+    tensors = [
+        Tensor("x", (1, 4, 4, 2), np.dtype(np.float32)),
+        Tensor("y", (1, 2, 2, 8), np.dtype(np.float32)),
+    ]
+    graph = Graph("net", tensors, nodes, ["x"], ["y"])
+    with pytest.raises(ModelError, match=r"'net' holds others \(count\): space_to_depth \(1\)"):
+        export_onnx(graph)
+
+
+def test_a_file_is_written(tmp_path) -> None:
+    export_onnx(resnet18(), tmp_path / "net.onnx")
+    assert onnx.load(tmp_path / "net.onnx").producer_name == "vdla"
+    with pytest.raises(ModelError, match="must go to a folder that can be written"):
+        export_onnx(resnet18(), tmp_path / "absent" / "net.onnx")
