@@ -85,9 +85,9 @@ class Tensor:
     name : str
         Unique in its graph.
     shape : tuple of int
-        Static; activations are NHWC, convolution weights OHWI, depthwise weights 1HWC.
+        Static, () for a scalar; images are NHWC, convolution weights OHWI, depthwise ones 1HWC.
     dtype : numpy.dtype
-        int8, uint8, int32 or float32.
+        A float, an integer or bool.
     quant : Quant or None
         None for real numbers and plain integers.
     data : array or None
@@ -117,6 +117,8 @@ class Tensor:
                 f"Every dimension must be known and at least 1; tensor {self.name!r} has shape "
                 f"{self.shape}. Export the model with static shapes."
             )
+        if isinstance(self.data, np.generic):
+            object.__setattr__(self, "data", np.asarray(self.data))
         if self.data is not None and (
             self.data.shape != self.shape or self.data.dtype != self.dtype
         ):
