@@ -50,9 +50,9 @@ def _place(k: int, axis: int, size: int, attrs: Attrs) -> float:
         return float((k + 0.5) / scale)
     if kind == "tf_crop_and_resize":
         begin, end = attrs["roi"][axis]
-        if out == 1:
+        if scale * size == 1:
             return float(0.5 * (begin + end) * (size - 1))
-        return float(begin * (size - 1) + k * (end - begin) * (size - 1) / (out - 1))
+        return float(begin * (size - 1) + k * (end - begin) * (size - 1) / (scale * size - 1))
     if kind == "pytorch_half_pixel" and out == 1:
         return 0.0
     offset = 0.0

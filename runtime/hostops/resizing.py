@@ -42,16 +42,16 @@ def _places(axis: int, size: int, attrs: Attrs) -> Array:
     index = np.arange(out, dtype=np.float64)
     if out == size and scale == 1 and kind != "tf_crop_and_resize":
         return index
-    width = scale * size
+    width = scale * size  # a fraction where the output has fewer: ONNX reckons with it
     if kind == "asymmetric":
         return index / scale
     if kind == "align_corners":
         return index * ((size - 1) / (width - 1)) if width != 1 else np.zeros(out)
     if kind == "tf_crop_and_resize":
         begin, end = attrs["roi"][axis]
-        if out == 1:
-            return np.array([(begin + end) * (size - 1) / 2])
-        return begin * (size - 1) + index * ((end - begin) * (size - 1) / (out - 1))
+        if width == 1:
+            return np.full(out, (begin + end) * (size - 1) / 2)
+        return begin * (size - 1) + index * ((end - begin) * (size - 1) / (width - 1))
     if kind == "tf_half_pixel_for_nn":
         return (index + 0.5) / scale
     if kind == "pytorch_half_pixel" and out == 1:
