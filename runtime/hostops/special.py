@@ -13,6 +13,8 @@ from .arithmetic import Array
 __all__ = ["erf"]
 
 _STEPS_A_UNIT = 256
+_BLOCK = 1 << 13
+"""Elements at a time, so that what is in between stays in the cache."""
 _END = 6
 """From here on erf differs from 1 by less than 3e-17."""
 
@@ -22,6 +24,15 @@ def erf(x: Array) -> Array:
 
     Cubic Hermite interpolation between 256 points a unit: values and slopes there are exact.
     """
+    flat = x.reshape(-1)
+    result = np.empty_like(flat)
+    for first in range(0, flat.size, _BLOCK):
+        part = slice(first, first + _BLOCK)
+        result[part] = _interpolated(flat[part])
+    return result.reshape(x.shape)
+
+
+def _interpolated(x: Array) -> Array:
     value, slope = _table()
     place = np.minimum(np.abs(x, dtype=np.float64), _END) * _STEPS_A_UNIT
     place = np.where(np.isnan(place), 0, place)
@@ -32,7 +43,7 @@ def erf(x: Array) -> Array:
     bend = slope[index] - rise
     twist = slope[index + 1] - rise
     curve = below + t * (rise + (1 - t) * (bend * (1 - t) - twist * t))
-    return np.where(np.isnan(x), x, np.copysign(curve, x)).astype(x.dtype)
+    return np.where(np.isnan(x), x, np.copysign(curve, x))
 
 
 @cache
