@@ -17,8 +17,9 @@ def pack(values: NDArray[Any], buffer: Buffer) -> NDArray[np.uint8]:
 
     Parameters
     ----------
-    values : array of int8, (n, H, W, C) or (n, C)
-        A group is as many images as the core's batch; the last one is filled up with zeros.
+    values : array of int8 or uint8, (n, H, W, C) or (n, C)
+        A group is as many images as the core's batch; the last one is filled up with zeros. The
+        device computes with signed bytes: a uint8 value stands there less 128.
     buffer : Buffer
 
     Returns
@@ -28,11 +29,12 @@ def pack(values: NDArray[Any], buffer: Buffer) -> NDArray[np.uint8]:
     _, blocks, height, width, batch, block = buffer.shape
     images, channels = values.shape[0], values.shape[-1]
     groups = -(-images // batch)
-    padded = np.zeros((groups * batch, height * width, blocks * block), values.dtype)
-    padded[:images, :, :channels] = values.reshape(images, height * width, channels)
+    padded = np.zeros((groups * batch, height * width, blocks * block), np.uint8)
+    raw = values.view(np.uint8) ^ _inverted(values.dtype)
+    padded[:images, :, :channels] = raw.reshape(images, height * width, channels)
     split = padded.reshape(groups, batch, height * width, blocks, block)
     ordered = np.ascontiguousarray(split.transpose(0, 3, 2, 1, 4))
-    return ordered.view(np.uint8).reshape(groups, -1)
+    return ordered.reshape(groups, -1)
 
 
 def unpack(
@@ -52,7 +54,12 @@ def unpack(
         How many to return; what fills up the last group is dropped.
     """
     _, blocks, height, width, batch, block = buffer.shape
-    split = data.view(dtype).reshape(-1, blocks, height * width, batch, block)
+    split = data.reshape(-1, blocks, height * width, batch, block)
     ordered = split.transpose(0, 3, 2, 1, 4).reshape(-1, height * width, blocks * block)
-    kept = ordered[:images, :, : shape[-1]]
-    return np.ascontiguousarray(kept).reshape(images, *shape[1:])
+    kept = ordered[:images, :, : shape[-1]] ^ _inverted(np.dtype(dtype))
+    return np.ascontiguousarray(kept).view(dtype).reshape(images, *shape[1:])
+
+
+def _inverted(dtype: np.dtype[Any]) -> np.uint8:
+    """Return the bits in which a value differs from what stands for it on the device."""
+    return np.uint8(0x80 if dtype == np.uint8 else 0)

@@ -114,12 +114,13 @@ def lrn(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
 
 
 def conv(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
-    """NHWC by OHWI, I equal to C."""
+    """NHWC by OHWI: I channels make a group, C / I groups share the outputs."""
     data, weight = _rank(inputs[0], 4, "input"), _rank(inputs[1], 4, "weight")
-    if data[3] != weight[3]:
+    if data[3] % weight[3] or weight[0] % (data[3] // weight[3]):
         raise ModelError(
-            f"The input must have the channels of the weights, not {data[3]} against {weight[3]}. "
-            "Split a grouped convolution into one convolution a group."
+            "The input must have the channels of the weights, or of as many groups as divide the "
+            f"outputs, not {data[3]} against {weight[3]} with {weight[0]} outputs. Transpose the "
+            "weights to OHWI."
         )
     _bias(inputs, weight[0])
     return (data[0], *_windows(data, weight[1:3], attrs), weight[0])

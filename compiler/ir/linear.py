@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from math import gcd
 
-from vdla.compiler.te.expr import Binary, Const, Expr, Var, as_expr, map_expr, walk
+from vdla.compiler.te.expr import Binary, Const, Expr, Pick, Var, as_expr, map_expr, pick, walk
 from vdla.errors import LoweringError
 
 from .printer import expr_text
@@ -64,6 +65,8 @@ def simplify(expr: Expr) -> Expr:
 @lru_cache(maxsize=1 << 15)
 def _simplified(expr: Expr) -> Expr:
     def visit(part: Expr) -> Expr | None:
+        if isinstance(part, Pick):
+            return pick(part.values, simplify(part.index))
         if not isinstance(part, Binary):
             return None
         a, b = simplify(part.a), simplify(part.b)
@@ -84,13 +87,19 @@ def _divided(op: str, a: Expr, by: int) -> Expr:
     """Take the multiples of a divisor out of a quotient or a remainder, which round down."""
     terms, constant = _sum_of(a)
     whole = {atom: f // by for atom, f in terms.items() if f % by == 0}
-    rest = _from_sum({atom: f for atom, f in terms.items() if f % by}, constant % by)
+    left = {atom: f for atom, f in terms.items() if f % by}
+    if op == "//" and (common := gcd(by, *left.values())) > 1:
+        # (4 x + 3) // 8 = x // 2: what is less than a step of the sum does not count.
+        left = {atom: f // common for atom, f in left.items()}
+        rest, over = _from_sum(left, constant % by // common), by // common
+    else:
+        rest, over = _from_sum(left, constant % by), by
     if op == "%":
         return _rebuild("%", rest, Const(by)) if not isinstance(rest, Const) else rest
     quotient = _from_sum(whole, constant // by)
     if isinstance(rest, Const):
         return quotient
-    return _from_sum(*_sum_of(quotient + _rebuild("//", rest, Const(by))))
+    return _from_sum(*_sum_of(quotient + _rebuild("//", rest, Const(over))))
 
 
 def _rebuild(op: str, a: Expr, b: Expr) -> Expr:
@@ -145,6 +154,8 @@ def _atom_extreme(atom: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
         return extent - 1 if upper else Const(0)
     if not uses(atom, (var,)):
         return atom
+    if isinstance(atom, Pick):
+        return Const(max(atom.values) if upper else min(atom.values))
     if isinstance(atom, Binary):
         if atom.op in ("min", "max", "*"):  # factors of a product of extents are not negative
             a = _extreme(atom.a, var, extent, upper=upper)
@@ -158,7 +169,7 @@ def _atom_extreme(atom: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
         if atom.op == "%":
             return _extreme(atom.b, var, extent, upper=True) - 1 if upper else Const(0)
     raise LoweringError(
-        f"An index must be built from +, -, *, //, %, min and max for its range to be known, "
+        f"An index must be built from +, -, *, //, %, min, max and pick for its range to be known, "
         f"not {expr_text(atom)}."
     )
 

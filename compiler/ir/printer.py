@@ -8,6 +8,7 @@ from vdla.compiler.te.expr import (
     Cast,
     Const,
     Expr,
+    Pick,
     Read,
     Reduce,
     Select,
@@ -45,9 +46,12 @@ def expr_text(expr: Expr, rank: int = 0) -> str:
     if isinstance(expr, Call):
         attrs = [f"{name}={value}" for name, value in expr.attrs]
         return f"{expr.name}({', '.join([*map(expr_text, expr.args), *attrs])})"
+    if isinstance(expr, Pick):
+        return f"{expr.values}[{expr_text(expr.index)}]"
     if isinstance(expr, Reduce):
         axes = ", ".join(axis.name for axis in expr.axes)
-        return f"{expr.kind}({expr_text(expr.source)} for {axes})"
+        start = "" if expr.start is None else f", from {expr_text(expr.start)}"
+        return f"{expr.kind}({expr_text(expr.source)} for {axes}{start})"
     return repr(expr)
 
 

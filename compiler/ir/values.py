@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Read, Select, Var
+from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Read, Select, Var
 from vdla.errors import LoweringError
 from vdla.isa import RQ_PACK
 
@@ -72,6 +72,9 @@ class ElementCompiler:
             parts = (expr.condition, expr.then, expr.other)
             condition, then, other = (self.value(part) for part in parts)
             return lambda env: then(env) if condition(env) else other(env)
+        if isinstance(expr, Pick):
+            index, values = self.value(expr.index), expr.values
+            return lambda env: values[index(env)]
         if isinstance(expr, Read) and self._read is not None:
             return self._read(expr)
         if isinstance(expr, Call):

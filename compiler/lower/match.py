@@ -34,11 +34,14 @@ class Match:
         reduction updates.
     scalars : tuple of int
         Constants, then the attributes of calls.
+    start : (Tensor, indices) or None
+        First element of the tile that a reduction goes on from.
     """
 
     output: tuple[Expr, ...]
     operands: list[tuple[Tensor, tuple[Expr, ...]] | None]
     scalars: tuple[int, ...]
+    start: tuple[Tensor, tuple[Expr, ...]] | None = None
 
 
 @dataclass
@@ -187,8 +190,18 @@ def match_intrinsic(
     values = {var: lookup(value, zero) for var, value in region.values.items()}
     output = tuple(values[axis.var] for axis in stage.axis)
     scalars = tuple(unifier.scalars[var] for var in intrin.scalars)
+    start = None
+    if isinstance(actual, Reduce) and actual.start is not None:
+        if not isinstance(actual.start, Read):
+            raise LoweringError(
+                f"A reduction by intrinsic {intrin.name} must start from a tensor's elements, not "
+                f"from {expr_text(actual.start)}, in stage {stage.name}: compute that in a stage "
+                "of its own."
+            )
+        start = actual.start.tensor, tuple(lookup(i, values) for i in actual.start.indices)
     return Match(
         output,
         [unifier.operands[tensor] for tensor in intrin.operands],
         scalars + tuple(unifier.attributes),
+        start,
     )

@@ -95,7 +95,7 @@ class _Builder:
             first = tuple(
                 leaf.var for leaf in outer if leaf.kind == "reduce" and extents[leaf] != Const(1)
             )
-            start = _start(stage.body)
+            start = _start(stage.body) if stage.body.start is None else None
         operands = tuple(
             output if read is None or k == intrin.in_place else storage.access(*read)
             for k, read in enumerate(found.operands)
@@ -105,6 +105,9 @@ class _Builder:
         call = Intrinsic(intrin, output, operands, found.scalars, first, start)
         if stage not in storage.moved:
             return self._loops(stage, outer, call)
+        if found.start is not None:
+            move = Move(output, storage.access(*found.start), prod(intrin.declaration.shape))
+            return self._continued(stage, outer, move, call)
         assert intrin.in_place is not None
         source = found.operands[intrin.in_place]
         assert source is not None
@@ -115,6 +118,17 @@ class _Builder:
             self._loops(stage, outer[shared:], move), self._loops(stage, outer[shared:], call)
         )
         return self._loops(stage, outer[:shared], both)
+
+    def _continued(self, stage: Stage, outer: list[IterVar], move: Move, call: Intrinsic) -> Stmt:
+        """Return a reduction that goes on from a tensor which others need as it is."""
+        if any(leaf in self._hosts for leaf in outer):
+            raise LoweringError(
+                f"{stage.name} goes on from sums that others read too, or that are computed at "
+                "another loop; nothing can then be computed in its loops: attach what is further "
+                "out."
+            )
+        data = [leaf for leaf in outer if leaf.kind == "data"]
+        return _block(self._loops(stage, data, move), self._loops(stage, outer, call))
 
     def _check_tiles(self, stage: Stage, intrin: TensorIntrin) -> None:
         """Refuse tiles whose rows do not follow each other in their buffers."""
@@ -145,6 +159,8 @@ class _Builder:
             (k for k, leaf in enumerate(stage.leaves) if leaf.kind == "reduce"), len(stage.leaves)
         )
         start: Stmt = Store(target, Const(_start(body), body.dtype), ())
+        if body.start is not None:
+            start = Store(target, *load_all(body.start, stage, self._storage))
         for leaf in reversed([leaf for leaf in stage.leaves[outer:] if leaf.kind == "data"]):
             extent = self._regions[stage].loop_extents[leaf]
             if extent != Const(1):

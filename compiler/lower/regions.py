@@ -199,7 +199,9 @@ def _with_loops(
     outside: tuple[tuple[Var, Expr], ...],
 ) -> Region:
     loop_extents: dict[IterVar, Expr] = dict(zip(stage.axis, extents, strict=True))
-    loop_extents.update({axis: axis.extent for axis in stage.reduce_axis})
+    # The extent of a reduction may speak of the tensor's own axes.
+    own = {axis.var: low + axis.var for axis, low in zip(stage.axis, mins, strict=True)}
+    loop_extents.update({axis: lookup(axis.extent, own) for axis in stage.reduce_axis})
     lengths: dict[Split, int] = {}
     for relation in stage.relations:
         if isinstance(relation, Split):

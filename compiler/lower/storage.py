@@ -53,8 +53,9 @@ class Storage:
     def settle(self) -> None:
         """Match every intrinsic and choose every buffer, producers first.
 
-        A stage that updates its operand in place shares the operand's buffer where nothing else
-        needs the old values; elsewhere the operand is moved into a buffer of its own first.
+        A stage that updates its operand in place, or goes on with a sum, shares the operand's
+        buffer where nothing else needs the old values; elsewhere the operand is moved into a
+        buffer of its own first.
         """
         for stage in self.stages:
             axis = next((leaf for leaf in stage.leaves if leaf in stage.intrinsics), None)
@@ -63,12 +64,15 @@ class Storage:
                 intrin = stage.intrinsics[axis]
                 found = match_intrinsic(stage, self.regions[stage], intrin, inner)
                 self.matches[stage] = found
-                if intrin.in_place is not None and not isinstance(stage.body, Reduce):
-                    self._share(stage, found, intrin.in_place)
+                if found.start is not None:
+                    self._share(stage, found, found.start)
+                elif intrin.in_place is not None and not isinstance(stage.body, Reduce):
+                    self._share(stage, found, found.operands[intrin.in_place])
             self.buffer(stage.tensor)
 
-    def _share(self, stage: Stage, found: Match, operand: int) -> None:
-        source = found.operands[operand]
+    def _share(
+        self, stage: Stage, found: Match, source: tuple[Tensor, tuple[Expr, ...]] | None
+    ) -> None:
         assert source is not None
         place = self.access(*source)
         if self._may_alias(stage, source[0]):

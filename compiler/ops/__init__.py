@@ -6,6 +6,7 @@ from vdla.compiler.graph import Graph, Node
 from vdla.config import Config
 
 from .convolution import Measure, lower_convolution, unsupported_convolution
+from .domain import DTYPES
 from .elementwise import lower_elementwise, unsupported_elementwise
 from .lowered import LoweredNode
 from .pooling import lower_max_pool, unsupported_max_pool
@@ -21,8 +22,8 @@ def unsupported(graph: Graph, node: Node, config: Config) -> str | None:
     if node.op not in (*_CONVOLUTIONS, *_ELEMENTWISE, "max_pool2d"):
         return f"the accelerator has no {node.op}"
     tensors = (graph.input_tensors(node)[0], graph.output_tensor(node))
-    if any(str(tensor.dtype) != "int8" for tensor in tensors):
-        return "its activations are not int8"
+    if any(str(tensor.dtype) not in DTYPES for tensor in tensors):
+        return f"its activations are not {' or '.join(DTYPES)}"
     if node.op in _CONVOLUTIONS:
         return unsupported_convolution(graph, node, config)
     if node.op in _ELEMENTWISE:

@@ -1,18 +1,16 @@
-"""Convolution on the GEMM core: the expression and its schedule template."""
+"""Convolution on the GEMM core, as tensor expressions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vdla.compiler.targets.vdla.intrinsics import Scope, gemm, rq
 from vdla.compiler.te import (
     Expr,
     IterVar,
-    Schedule,
     Tensor,
     all_of,
     compute,
-    create_schedule,
+    pick,
     placeholder,
     reduce_axis,
     requantize,
@@ -21,7 +19,11 @@ from vdla.compiler.te import (
 )
 from vdla.config import Config
 
-__all__ = ["Conv2d", "ConvTensors", "ConvTile", "conv2d", "schedule_conv2d"]
+__all__ = ["Conv2d", "ConvTensors", "ConvTile", "Place", "conv2d"]
+
+Place = tuple[int, int, int, int]
+"""Block of weights: output block, input block counted from the group's first, kernel row, column.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +41,21 @@ class Conv2d:
         Rows and columns.
     padding : ((int, int), (int, int))
         Before and after, rows and columns; it holds ``zero_point``.
-    depthwise : bool
-        A channel of the result sees its own channel only; the weights are diagonal blocks.
+    grouped : bool
+        ``out_per_in`` output blocks see ``in_per_out`` input blocks only, the next ones the next:
+        as many groups of channels as fill whole blocks on both sides. Depthwise weights are
+        diagonal blocks.
     in_per_out, out_per_in : int
-        For depthwise, input blocks that one output block meets and the reverse; one of them is 1.
+        Of grouped convolutions.
+    met : tuple of tuple of int
+        Input blocks, counted from the group's first, that each of ``out_per_in`` output blocks
+        meets; empty: all of them. What is left out holds zeros only.
     shared_weights : bool
-        For depthwise, one diagonal block serves all taps and channels: a sum over windows.
+        For grouped ones, one set of blocks serves all taps and groups: a sum over windows.
+    weight_parts : int
+        Blocks whose sum is one block of weights.
+    listed : tuple of Place
+        Products on top, in ascending order: where a sum of two blocks is needed at few places.
     params_by_place : bool
         Requantization parameters differ between places of the result and not between channels:
         averages of windows that reach into the padding by different amounts.
@@ -61,10 +72,13 @@ class Conv2d:
     strides: tuple[int, int] = (1, 1)
     padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
     dilation: tuple[int, int] = (1, 1)
-    depthwise: bool = False
+    grouped: bool = False
     in_per_out: int = 1
     out_per_in: int = 1
+    met: tuple[tuple[int, ...], ...] = ()
     shared_weights: bool = False
+    weight_parts: int = 1
+    listed: tuple[Place, ...] = ()
     params_by_place: bool = False
     zero_point: int = 0
     clip: tuple[int, int] = (-128, 127)
@@ -85,8 +99,23 @@ class Conv2d:
 
     @property
     def reduction_blocks(self) -> int:
-        """Input blocks that one output block sums over."""
-        return self.in_per_out if self.depthwise else self.in_blocks
+        """Most input blocks that one output block sums over."""
+        if self.met:
+            return max(map(len, self.met))
+        return self.in_per_out if self.grouped else self.in_blocks
+
+    @property
+    def taps(self) -> int:
+        """Products of one input block with one output block."""
+        return self.weight_parts * self.kernel[0] * self.kernel[1]
+
+    @property
+    def products(self) -> float:
+        """Products of one entry of the result, on average."""
+        if not self.met:
+            return self.reduction_blocks * self.taps + len(self.listed) / self.out_blocks
+        blocks = sum(len(self.met[k % self.out_per_in]) for k in range(self.out_blocks))
+        return (blocks * self.taps + len(self.listed)) / self.out_blocks
 
     @property
     def row_step(self) -> int:
@@ -102,7 +131,7 @@ class Conv2d:
     @property
     def uops(self) -> int:
         """Micro-ops of the GEMM core: its ideal cycles."""
-        return self.vectors * self.reduction_blocks * self.kernel[0] * self.kernel[1]
+        return round(self.vectors * self.products)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +164,9 @@ class ConvTile:
 
 @dataclass(frozen=True)
 class ConvTensors:
-    """The stages of a convolution: ``data -> pad -> acc -> scaled -> result``.
+    """The stages of a convolution: ``data -> pad -> acc (-> listed) -> scaled -> result``.
 
-    ``reduction`` holds the reduce axes: input blocks, kernel rows, kernel columns, lanes.
+    The reduce axes of ``acc``: input blocks, parts of weights, kernel rows, columns, lanes.
     """
 
     data: Tensor
@@ -147,52 +176,95 @@ class ConvTensors:
     acc: Tensor
     scaled: Tensor
     result: Tensor
-    reduction: tuple[IterVar, IterVar, IterVar, IterVar]
+    listed: Tensor | None = None
+    listed_weights: Tensor | None = None
 
 
 def conv2d(conv: Conv2d, config: Config) -> ConvTensors:
     """Return a convolution as tensor expressions.
 
-    Layouts: data ``(N, C, H, W, batch, block_in)`` int8; weights ``(K, C, kh, kw, block_out,
-    block_in)`` int8, of depthwise ones C is `Conv2d.reduction_blocks`; parameters ``(K, 3, batch,
-    block_out)`` int32: bias, multiplier, packed shift, or by place ``(OH, OW, 3, batch,
-    block_out)``; result ``(N, K, OH, OW, batch, block_out)`` int8. N, C and K count blocks.
+    Layouts: data ``(N, C, H, W, batch, block_in)`` int8; weights ``(K, C, parts, kh, kw,
+    block_out, block_in)`` int8, C being `Conv2d.reduction_blocks`; listed weights ``(listed,
+    block_out, block_in)``; parameters ``(K, 3, batch, block_out)`` int32: bias, multiplier, packed
+    shift, or by place ``(OH, OW, 3, batch, block_out)``; result ``(N, K, OH, OW, batch,
+    block_out)`` int8. N, C and K count blocks.
     """
     b, bi, bo = config.batch, config.block_in, config.block_out
-    n, k, taps = conv.batch_blocks, conv.out_blocks, conv.kernel
+    n, k, kernel = conv.batch_blocks, conv.out_blocks, conv.kernel
     data = placeholder((n, conv.in_blocks, conv.height, conv.width, b, bi), "int8", "data")
     places = (conv.out_height, conv.out_width) if conv.params_by_place else (k,)
     params = placeholder((*places, 3, b, bo), "int32", "params")
-    shared = (conv.out_per_in, conv.in_per_out, 1, 1, bo, bi)
-    packed = (k, conv.reduction_blocks, *taps, bo, bi)
+    shared = (conv.out_per_in, conv.in_per_out, 1, 1, 1, bo, bi)
+    packed = (k, conv.reduction_blocks, conv.weight_parts, *kernel, bo, bi)
     weights = placeholder(shared if conv.shared_weights else packed, "int8", "weights")
     pad = _padded(conv, data, config)
 
-    rc, ri = reduce_axis(conv.reduction_blocks, "c"), reduce_axis(bi, "i")
-    ry, rx = reduce_axis(taps[0], "ky"), reduce_axis(taps[1], "kx")
+    ri, rp = reduce_axis(bi, "i"), reduce_axis(conv.weight_parts, "part")
+    ry, rx = reduce_axis(kernel[0], "ky"), reduce_axis(kernel[1], "kx")
 
     def product(ni: IterVar, ko: IterVar, y: IterVar, x: IterVar, bb: IterVar, oo: IterVar) -> Expr:
-        channel = ko // conv.out_per_in * conv.in_per_out + rc if conv.depthwise else rc
+        rc, channel = _met(conv, ko)
         row, column = y * conv.row_step + ry * conv.dilation[0], x * conv.strides[1]
         inp = pad[ni, channel, row, column + rx * conv.dilation[1], bb, ri]
         if conv.shared_weights:
-            wgt = weights[ko % conv.out_per_in, rc, 0, 0, oo, ri]
+            wgt = weights[ko % conv.out_per_in, rc, 0, 0, 0, oo, ri]
         else:
-            wgt = weights[ko, rc, ry, rx, oo, ri]
-        return sum_over(inp.astype("int32") * wgt.astype("int32"), (rc, ry, rx, ri))
+            wgt = weights[ko, rc, rp, ry, rx, oo, ri]
+        return sum_over(inp.astype("int32") * wgt.astype("int32"), (rc, rp, ry, rx, ri))
 
     shape = (n, k, conv.out_height, conv.out_width, b, bo)
     acc = compute(shape, product, "conv")
+    listed, listed_weights = _listed(conv, pad, acc, config) if conv.listed else (None, None)
+    total = acc if listed is None else listed
     low, high = conv.clip
 
     def rescale(ni: IterVar, ko: IterVar, y: IterVar, x: IterVar, bb: IterVar, oo: IterVar) -> Expr:
         place = (y, x) if conv.params_by_place else (ko,)
         bias, multiplier, shift = (params[(*place, part, bb, oo)] for part in range(3))
-        return requantize(acc[ni, ko, y, x, bb, oo], bias, multiplier, shift, low, high)
+        return requantize(total[ni, ko, y, x, bb, oo], bias, multiplier, shift, low, high)
 
     scaled = compute(shape, rescale, "rq")
     result = compute(shape, lambda *i: scaled[i].astype("int8"), "result")
-    return ConvTensors(data, weights, params, pad, acc, scaled, result, (rc, ry, rx, ri))
+    return ConvTensors(data, weights, params, pad, acc, scaled, result, listed, listed_weights)
+
+
+def _met(conv: Conv2d, ko: IterVar) -> tuple[IterVar, Expr]:
+    """Return the axis over the input blocks that an output block meets, and the block it is at."""
+    if not conv.met:
+        rc = reduce_axis(conv.reduction_blocks, "c")
+        return rc, _first_block(conv, ko) + rc
+    place = ko % conv.out_per_in
+    starts = [0]
+    for blocks in conv.met:
+        starts.append(starts[-1] + len(blocks))
+    rc = reduce_axis(pick([len(blocks) for blocks in conv.met], place), "c")
+    within = pick([c for blocks in conv.met for c in blocks], pick(starts[:-1], place) + rc)
+    return rc, _first_block(conv, ko) + within
+
+
+def _first_block(conv: Conv2d, ko: IterVar) -> Expr:
+    return ko // conv.out_per_in * conv.in_per_out if conv.grouped else ko * 0
+
+
+def _listed(conv: Conv2d, pad: Tensor, acc: Tensor, config: Config) -> tuple[Tensor, Tensor]:
+    """Return the sums with the listed products added, and a place for the blocks of those."""
+    bo, bi = config.block_out, config.block_in
+    weights = placeholder((len(conv.listed), bo, bi), "int8", "listed_weights")
+    counts = [sum(place[0] == k for place in conv.listed) for k in range(conv.out_blocks)]
+    starts = [sum(counts[:k]) for k in range(conv.out_blocks)]
+    _, blocks, rows, columns = zip(*conv.listed, strict=True)
+    ri = reduce_axis(bi, "i")
+
+    def added(ni: IterVar, ko: IterVar, y: IterVar, x: IterVar, bb: IterVar, oo: IterVar) -> Expr:
+        entry = reduce_axis(pick(counts, ko), "entry")
+        at = pick(starts, ko) + entry
+        row = y * conv.row_step + pick([r * conv.dilation[0] for r in rows], at)
+        column = x * conv.strides[1] + pick([c * conv.dilation[1] for c in columns], at)
+        inp = pad[ni, _first_block(conv, ko) + pick(blocks, at), row, column, bb, ri]
+        product = inp.astype("int32") * weights[at, oo, ri].astype("int32")
+        return sum_over(product, (entry, ri), acc[ni, ko, y, x, bb, oo])
+
+    return compute(acc.shape, added, "listed"), weights
 
 
 def _padded(conv: Conv2d, data: Tensor, config: Config) -> Tensor:
@@ -201,7 +273,7 @@ def _padded(conv: Conv2d, data: Tensor, config: Config) -> Tensor:
     skip = conv.strides[0] if conv.row_step != conv.strides[0] else 1
     height = conv.out_height if skip > 1 else conv.height + top + bottom
     blocks = conv.in_blocks
-    if conv.depthwise:
+    if conv.grouped:
         # Channels are padded to whole blocks on either side; the larger block decides.
         blocks = max(blocks, -(-conv.out_blocks // conv.out_per_in) * conv.in_per_out)
 
@@ -219,67 +291,3 @@ def _padded(conv: Conv2d, data: Tensor, config: Config) -> Tensor:
     width = conv.width + left + right
     shape = (conv.batch_blocks, blocks, height, width, config.batch, config.block_in)
     return compute(shape, read, "pad")
-
-
-def schedule_conv2d(t: ConvTensors, tile: ConvTile, config: Config) -> Schedule:
-    """Return the template's schedule for one choice of knobs.
-
-    Loops over tiles of the result stand outside, two of them as virtual threads; inside, a loop
-    over parts of the reduction loads inputs and weights and runs the GEMM core; requantization
-    and the store follow a tile's last part.
-    """
-    s = create_schedule(t.result)
-    wbuf = s.cache_read(t.weights, Scope.WGT, [t.acc])
-    # Weights first: they wait for no operator before, and come while the last one computes.
-    s.stages.insert(s.stages.index(s[t.pad]), s.stages.pop(s.stages.index(s[wbuf])))
-    pbuf = s.cache_read(t.params, Scope.ACC, [t.scaled])
-    s[t.pad].set_scope(Scope.INP)
-    s[t.acc].set_scope(Scope.ACC)
-    s[t.scaled].set_scope(Scope.ACC)
-
-    out = s[t.result]
-    n, k, y, x, *_ = out.leaves
-    k_o, k_i = out.split(k, factor=tile.out_blocks)
-    y_o, y_i = out.split(y, factor=tile.rows)
-    x_o, x_i = out.split(x, factor=tile.columns)
-    at, weights_at = x_o, k_o
-    if tile.thread_axis == "out":
-        k_o, thread = out.split(k_o, factor=2)
-        weights_at = thread
-    elif tile.thread_axis == "rows":
-        y_o, thread = out.split(y_o, factor=2)
-        weights_at = k_o
-    if tile.thread_axis == "none":
-        out.reorder(n, k_o, y_o, x_o, k_i, y_i, x_i)
-    else:
-        out.bind(thread, "vthread")
-        if tile.thread_axis == "out" and tile.weights_outside:
-            out.reorder(n, k_o, thread, y_o, x_o, k_i, y_i, x_i)
-        else:
-            out.reorder(n, k_o, y_o, x_o, thread, k_i, y_i, x_i)
-            at = thread
-    # An instruction each: the first block is stored while the next is requantized.
-    out.pragma(y_i, "dma_copy")
-
-    conv = s[t.acc]
-    conv.compute_at(out, at)
-    rc, ry, rx, ri = t.reduction
-    an, ak, ay, ax, ab, ao, *_ = conv.leaves
-    rc_o, rc_i = conv.split(rc, factor=tile.in_blocks)
-    conv.reorder(rc_o, an, ak, ay, ax, rc_i, ry, rx, ab, ao, ri)
-    conv.tensorize(ab, gemm(config))
-    s[t.pad].compute_at(conv, rc_o)
-    if tile.weights_outside:
-        s[wbuf].compute_at(out, weights_at)
-    else:
-        s[wbuf].compute_at(conv, rc_o)
-
-    s[t.scaled].compute_at(out, at)
-    scaled = s[t.scaled].leaves
-    s[t.scaled].unroll(scaled[1])
-    s[t.scaled].tensorize(scaled[4], rq(config))
-    if tile.params_inside:
-        s[pbuf].compute_at(out, at)
-    for copied in (t.pad, wbuf, pbuf):
-        s[copied].pragma(s[copied].leaves[0], "dma_copy")
-    return s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,14 @@ from vdla.compiler.graph.quantization import (
     mean_params,
     pool_params,
 )
-from vdla.compiler.te import Schedule
+from vdla.compiler.te import Schedule, Tensor
 from vdla.config import Config
 
-from .conv2d import Conv2d, ConvTensors, ConvTile, conv2d, schedule_conv2d
-from .lowered import LoweredNode, blocks_of
-from .packing import dense_weights, diagonal_blocks, diagonal_weights, requantize_params
+from .conv2d import Conv2d, ConvTensors, ConvTile, conv2d
+from .conv_schedule import schedule_conv2d
+from .domain import offset_of, signed
+from .lowered import Array, LoweredNode, blocks_of
+from .packing import group_blocks, grouped_weights, requantize_params, split_weights
 from .tiling import choose_tile
 
 __all__ = ["Measure", "lower_convolution", "unsupported_convolution"]
@@ -28,11 +30,15 @@ __all__ = ["Measure", "lower_convolution", "unsupported_convolution"]
 Measure = Callable[[Schedule, ConvTensors], int]
 """Cycles of a candidate schedule."""
 
+_LISTED_SHARE = 4
+"""The list of weights beyond int8 may take one in so many entries of the weight buffer; past that
+every block is made of as many parts."""
+
 
 def unsupported_convolution(graph: Graph, node: Node, config: Config) -> str | None:
     """Return why the GEMM core cannot take a node, or None."""
     if node.op in ("conv2d", "depthwise_conv2d", "dense"):
-        return _unsupported_weights(graph, node, config)
+        return _unsupported_weights(graph, node)
     if node.op == "mean":
         data = graph.input_tensors(node)[0]
         axes = sorted(axis % len(data.shape) for axis in node.attrs["axes"])
@@ -43,27 +49,23 @@ def unsupported_convolution(graph: Graph, node: Node, config: Config) -> str | N
     return None
 
 
-def _unsupported_weights(graph: Graph, node: Node, config: Config) -> str | None:
+def _unsupported_weights(graph: Graph, node: Node) -> str | None:
     params = conv_params(graph, node)
-    if np.any(params.weight_zero_point):
-        return "its weights have a zero point"
     if np.any(params.right_shift < 0) or np.any(params.right_shift > 31):
         return "a multiplier is not below 1"
-    data, weights = graph.input_tensors(node)[:2]
-    if weights.data is None:
+    if graph.input_tensors(node)[1].data is None:
         return "its weights are not constant"
-    if node.op == "depthwise_conv2d":
-        multiplier = weights.shape[-1] // data.shape[-1]
-        if diagonal_blocks(multiplier, config) is None:
-            return (
-                f"its {multiplier} outputs a channel make no whole number of blocks of "
-                f"{config.block_out} from blocks of {config.block_in}"
-            )
     return None
 
 
-_Described = tuple[Conv2d, NDArray[np.int8], NDArray[np.int32]]
-"""A convolution, its packed weights and its requantization parameters."""
+@dataclass(frozen=True, eq=False)
+class _Described:
+    """A convolution, its packed weights, those on top, and its requantization parameters."""
+
+    conv: Conv2d
+    weights: NDArray[np.int8]
+    params: NDArray[np.int32]
+    listed: NDArray[np.int8] | None = None
 
 
 def _image(graph: Graph, node: Node) -> tuple[int, int, int, int]:
@@ -94,27 +96,22 @@ def _describe(graph: Graph, node: Node, config: Config) -> _Described:
 
 
 def _weighted(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Described:
-    params = conv_params(graph, node)
-    values = graph.input_tensors(node)[1].data
-    assert values is not None
-    if node.op == "depthwise_conv2d":
-        multiplier = values.shape[-1] // _image(graph, node)[3]
-        blocks = diagonal_blocks(multiplier, config)
-        assert blocks is not None
-        weights = diagonal_weights(values[0], config, multiplier)
-        sums = values[0].sum((0, 1), np.int64)
-        conv = replace(plain, depthwise=True, in_per_out=blocks[0], out_per_in=blocks[1])
-        kernel = values.shape[1:3]
-    else:
-        shaped = values if node.op == "conv2d" else values[:, None, None, :]
-        weights, sums = dense_weights(shaped, config), shaped.sum((1, 2, 3), np.int64)
-        conv, kernel = plain, shaped.shape[1:3]
+    params = signed(conv_params(graph, node), graph, node)
+    weights, groups = _centred_weights(graph, node, params.weight_zero_point)
+    outputs, height, width, depth = weights.shape
     conv = replace(
-        conv,
-        kernel=(int(kernel[0]), int(kernel[1])),
-        zero_point=params.input_zero_point,
-        clip=params.clip,
+        plain, kernel=(height, width), zero_point=params.input_zero_point, clip=params.clip
     )
+    if groups > 1:
+        blocks, met = group_blocks((depth, outputs // groups), groups, config)
+        conv = replace(conv, grouped=True, in_per_out=blocks[0], out_per_in=blocks[1], met=met)
+    parts, listed, blocks_on_top = split_weights(
+        grouped_weights(weights, groups, config), config.wgt_depth // _LISTED_SHARE
+    )
+    if conv.met:  # packed weights count the blocks that are met
+        listed = tuple((k, conv.met[k % conv.out_per_in][c], y, x) for k, c, y, x in listed)
+    conv = replace(conv, weight_parts=parts.shape[2], listed=listed)
+    sums = weights.sum((1, 2, 3), np.int64)
     packed = requantize_params(
         # Padding holds the zero point, so that every tap contributes w * (x - zero point).
         (params.bias - params.input_zero_point * sums).astype(np.int32),
@@ -124,21 +121,35 @@ def _weighted(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Descr
         params.rounding,
         config,
     )
-    return conv, weights, packed
+    return _Described(conv, parts, packed, blocks_on_top if listed else None)
+
+
+def _centred_weights(
+    graph: Graph, node: Node, zero_point: NDArray[np.int32]
+) -> tuple[NDArray[np.int16], int]:
+    """Return a node's weights less their zero points, (O, KH, KW, I), and its groups."""
+    values = graph.input_tensors(node)[1].data
+    assert values is not None
+    if node.op == "depthwise_conv2d":  # 1HWC: each input channel is a group
+        values = values.transpose(3, 1, 2, 0)
+    elif node.op == "dense":
+        values = values[:, None, None, :]
+    groups = _image(graph, node)[3] // values.shape[3]
+    return values.astype(np.int16) - zero_point.astype(np.int16)[:, None, None, None], groups
 
 
 def _averaging(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Described:
     """Describe an average as a depthwise convolution with weights of one."""
     widest = max(config.block_in, config.block_out)
-    ones = diagonal_weights(np.ones((1, 1, widest), np.int8), config)
-    blocks = diagonal_blocks(1, config)
-    assert blocks is not None
+    (inp_blocks, out_blocks), _ = group_blocks((1, 1), widest, config)
+    one = np.ones((widest, 1, 1, 1), np.int16)
+    ones = grouped_weights(one, widest, config)[:, :, None].astype(np.int8)
     conv = replace(
-        plain, depthwise=True, in_per_out=blocks[0], out_per_in=blocks[1], shared_weights=True
+        plain, grouped=True, in_per_out=inp_blocks, out_per_in=out_blocks, shared_weights=True
     )
     channels = np.ones(graph.output_tensor(node).shape[-1], np.int32)
     if node.op == "mean":
-        mean = mean_params(graph, node)
+        mean = signed(mean_params(graph, node), graph, node)
         packed = requantize_params(
             channels * (-mean.count * mean.input_zero_point),
             channels * mean.multiplier,
@@ -147,20 +158,28 @@ def _averaging(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Desc
             mean.rounding,
             config,
         )
-        return replace(conv, kernel=(conv.height, conv.width), clip=mean.clip), ones, packed
-    pool = pool_params(graph, node)
+        whole = replace(conv, kernel=(conv.height, conv.width), clip=mean.clip)
+        return _Described(whole, ones, packed)
+    pool = signed(pool_params(graph, node), graph, node)
     conv = replace(conv, kernel=node.attrs["window"], clip=pool.clip)
     # Windows are divided by what they hold besides padding: one multiplier a place, or one for all.
     uneven = bool((pool.counts != pool.counts.flat[0]).any())
     counts = pool.counts if uneven else pool.counts[:1, :1]
-    divisors = {int(n): average_multiplier(int(n))[0] for n in np.unique(counts)}
+    data = graph.input_tensors(node)[0]
+    divisors = {int(n): average_multiplier(int(n), data.dtype)[0] for n in np.unique(counts)}
     places = np.array([divisors[int(n)] for n in counts.flat], np.int32)
-    multipliers = np.repeat(places, config.block_out) if uneven else channels * places[0]
-    nothing = np.zeros_like(multipliers)
-    packed = requantize_params(nothing, multipliers, nothing, 0, "single", config)
+    # Halves go up with uint8 values, away from zero with int8 ones. Both are away from zero for
+    # the sum of the values as they are, which the bias restores.
+    offset = offset_of(data)
+    biases = counts.reshape(-1).astype(np.int32) * offset
+    lanes = config.block_out if uneven else len(channels)
+    multipliers, biases = np.repeat(places, lanes), np.repeat(biases, lanes)
+    packed = requantize_params(
+        biases, multipliers, np.zeros_like(biases), -offset, "single", config
+    )
     if uneven:
         packed = packed.reshape(*counts.shape, *packed.shape[1:])
-    return replace(conv, params_by_place=uneven), ones, packed
+    return _Described(replace(conv, params_by_place=uneven), ones, packed)
 
 
 def lower_convolution(
@@ -173,20 +192,23 @@ def lower_convolution(
     LoweringError
         The node fits the scratchpads at no tiling.
     """
-    conv, weights, params = _describe(graph, node, config)
-    tensors = conv2d(conv, config)
+    found = _describe(graph, node, config)
+    tensors = conv2d(found.conv, config)
 
     def rank(tile: ConvTile) -> int:
         assert measure is not None
         return measure(schedule_conv2d(tensors, tile, config), tensors)
 
     tile, cycles = choose_tile(
-        conv, config, vthreads=vthreads, measure=None if measure is None else rank
+        found.conv, config, vthreads=vthreads, measure=None if measure is None else rank
     )
+    constants: dict[Tensor, Array] = {tensors.weights: found.weights, tensors.params: found.params}
+    if tensors.listed_weights is not None and found.listed is not None:
+        constants[tensors.listed_weights] = found.listed
     return LoweredNode(
         schedule_conv2d(tensors, tile, config),
         (tensors.data,),
-        {tensors.weights: weights, tensors.params: params},
+        constants,
         tensors.result,
         config.block_in,
         config.block_out,

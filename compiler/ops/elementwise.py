@@ -25,6 +25,7 @@ from vdla.errors import LoweringError
 from vdla.isa import AluOp
 from vdla.timing import compute_latency, store_latency, unloaded_load_latency
 
+from .domain import DTYPES, signed
 from .lowered import Array, LoweredNode, blocks_of
 from .mover import Mover, moves_by_product
 from .packing import requantize_params
@@ -45,8 +46,8 @@ def unsupported_elementwise(graph: Graph, node: Node) -> str | None:
         return "its inputs differ in shape"
     if any(t.is_constant for t in tensors[:-1]):
         return "an input is constant"
-    if any(t.quant is None or str(t.dtype) != "int8" for t in tensors):
-        return "its tensors are not quantized int8"
+    if any(t.quant is None or str(t.dtype) not in DTYPES for t in tensors):
+        return f"its tensors are not quantized {' or '.join(DTYPES)}"
     shifts = [rescale_params(graph, node).right_shift] if node.op != "add" else []
     if node.op == "add":
         add = add_params(graph, node)
@@ -106,8 +107,8 @@ def _addition(add: AddParams) -> _Work:
 
 def _work(graph: Graph, node: Node) -> _Work:
     if node.op == "add":
-        return _addition(add_params(graph, node))
-    scale = rescale_params(graph, node)
+        return _addition(signed(add_params(graph, node), graph, node))
+    scale = signed(rescale_params(graph, node), graph, node)
     final = (
         -scale.input_zero_point,
         scale.multiplier,

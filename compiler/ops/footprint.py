@@ -15,10 +15,8 @@ def input_window(
     """Return the blocks, rows and columns of the input that a tile of the result reads."""
     (ky, kx), (dy, dx) = conv.kernel, conv.dilation
     blocks = in_blocks
-    if conv.depthwise:
-        # A tile of output blocks may start in the middle of an input block.
-        meets = -(-out_blocks // conv.out_per_in) + (out_blocks % conv.out_per_in > 0)
-        blocks = meets * conv.in_per_out
+    if conv.grouped and (conv.met or in_blocks == conv.in_per_out):
+        blocks = -(-out_blocks // conv.out_per_in) * conv.in_per_out
     width = conv.width + sum(conv.padding[1])
     return (
         blocks,
@@ -31,7 +29,7 @@ def weight_entries(conv: Conv2d, out_blocks: int, in_blocks: int) -> int:
     """Return the weight blocks of some output blocks and a part of the reduction."""
     if conv.shared_weights:
         return conv.out_per_in * in_blocks
-    return out_blocks * in_blocks * conv.kernel[0] * conv.kernel[1]
+    return out_blocks * in_blocks * conv.taps
 
 
 def param_entries(conv: Conv2d, tile: ConvTile) -> int:
@@ -68,6 +66,6 @@ def fits(conv: Conv2d, tile: ConvTile, config: Config) -> bool:
     results = tile.out_blocks * tile.rows * tile.columns * threads
     return (
         blocks * rows * columns * threads <= config.inp_depth
-        and weights * copies <= config.wgt_depth
+        and weights * copies + len(conv.listed) <= config.wgt_depth
         and results + params <= config.acc_depth
     )

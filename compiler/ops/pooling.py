@@ -24,6 +24,7 @@ from vdla.compiler.te import (
 from vdla.config import Config
 from vdla.isa import AluOp
 
+from .domain import DTYPES, signed
 from .lowered import LoweredNode, blocks_of
 from .mover import Mover, moves_by_product
 from .pool_tiling import MaxPool, PoolTile, choose_pool_tile
@@ -36,8 +37,8 @@ _INT8 = (-128, 127)
 def unsupported_max_pool(graph: Graph, node: Node) -> str | None:
     """Return why the ALU cannot take a node, or None."""
     data = graph.input_tensors(node)[0]
-    if data.quant is None or str(data.dtype) != "int8":
-        return "its tensors are not quantized int8"
+    if data.quant is None or str(data.dtype) not in DTYPES:
+        return f"its tensors are not quantized {' or '.join(DTYPES)}"
     return None
 
 
@@ -67,7 +68,7 @@ def lower_max_pool(graph: Graph, node: Node, config: Config, *, vthreads: int) -
     tail = (config.batch, config.block_out)
     data = placeholder((pool.batch_blocks, pool.blocks, height, width, *tail), "int8", "data")
     stages = _Stages(pool, config)
-    params = pool_params(graph, node)
+    params = signed(pool_params(graph, node), graph, node)
     padded = stages.load(data, node.attrs["padding"], params.pad_value)
     last = stages.maxima(padded)
     if params.clip[0] > _INT8[0]:

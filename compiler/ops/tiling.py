@@ -103,7 +103,8 @@ def candidates(conv: Conv2d, config: Config, vthreads: int) -> Iterator[ConvTile
     axes = ("none",) if vthreads == 1 else ("out", "rows", "none")
     inside = conv.params_by_place or 3 * conv.out_blocks > config.acc_depth // 4
     reduction = conv.reduction_blocks
-    in_options = [reduction] if conv.depthwise else options(reduction)
+    # What is reached by a list is reached at once.
+    in_options = [reduction] if conv.met or conv.listed else options(reduction)
     for columns in options(conv.out_width):
         found = False
         for out_blocks in options(conv.out_blocks):
@@ -111,6 +112,8 @@ def candidates(conv: Conv2d, config: Config, vthreads: int) -> Iterator[ConvTile
                 if out_blocks * rows * columns > config.acc_depth:
                     continue
                 for in_blocks in in_options:
+                    if conv.grouped and not _whole_groups(conv, out_blocks, in_blocks):
+                        continue
                     for axis in axes:
                         for outside in (False, True):
                             tile = ConvTile(
@@ -128,6 +131,14 @@ def candidates(conv: Conv2d, config: Config, vthreads: int) -> Iterator[ConvTile
                                 yield tile
         if found and columns * 2 < conv.out_width:
             return  # whole rows fit: narrower tiles only add instructions
+
+
+def _whole_groups(conv: Conv2d, out_blocks: int, in_blocks: int) -> bool:
+    """Whether a tile takes whole groups or lies in one, whose inputs it may take in parts."""
+    if out_blocks < conv.out_per_in:
+        return conv.out_per_in % out_blocks == 0
+    whole = out_blocks % conv.out_per_in == 0 or out_blocks >= conv.out_blocks
+    return whole and (out_blocks == conv.out_per_in or in_blocks == conv.reduction_blocks)
 
 
 def choose_tile(
@@ -155,8 +166,9 @@ def choose_tile(
     skimmed = sorted((play(conv, found[n], config, steps=_SKIM_STEPS), n) for n in likely)
     ranked = sorted((play(conv, found[n], config), n) for _, n in skimmed[:_PLAYED])
     if not ranked:
-        window = input_window(conv, 1, 1, 1, conv.reduction_blocks if conv.depthwise else 1)
-        weights = weight_entries(conv, 1, conv.reduction_blocks if conv.depthwise else 1)
+        least = conv.reduction_blocks if conv.met or conv.listed else 1
+        window = input_window(conv, 1, 1, 1, least)
+        weights = weight_entries(conv, 1, least) + len(conv.listed)
         raise LoweringError(
             f"A layer's smallest tile must fit the scratchpads; a {conv.kernel[0]}x"
             f"{conv.kernel[1]} window needs {prod(window)} of {config.inp_depth} inp entries, "

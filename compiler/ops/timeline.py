@@ -156,7 +156,7 @@ class _Player:
             ]
             last = number == len(parts) - 1
             for t, tile in enumerate(tiles):
-                self._multiply(t, tile, part, ready[t], first=number == 0)
+                self._multiply(t, tile, part, ready[t], first=number == 0, last=last)
                 if last and len(parts) == 1:
                     self._finish(t, tile)
         if len(parts) > 1:
@@ -184,10 +184,15 @@ class _Player:
         self._load.data_end += 4 * self._fetch
         return max(there, self.weights_there[t]) + 1
 
-    def _multiply(self, t: int, tile: Tile, part: int, ready: float, *, first: bool) -> None:
-        kernel = self.conv.kernel
+    def _multiply(
+        self, t: int, tile: Tile, part: int, ready: float, *, first: bool, last: bool
+    ) -> None:
         start = max(self.compute, ready, self.results_free[t] if first else 0)
-        taps = part * kernel[0] * kernel[1]
+        # The last part takes what is beyond full blocks, less what is never met, on average.
+        conv = self.conv
+        taps = part * conv.taps
+        if last:
+            taps += conv.products - conv.reduction_blocks * conv.taps
         self.compute = start + tile[0] * tile[1] * tile[2] * taps
         self.inputs_free[t] = self.weights_free[t] = self.compute + self._drain
 

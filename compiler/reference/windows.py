@@ -54,7 +54,9 @@ def taps(
 
 
 def correlate(x: Array, weight: Array, strides: Pair, dilation: Pair) -> Array:
-    """Convolve x (N, H, W, I), padded already, with weight (O, KH, KW, I).
+    """Convolve x (N, H, W, I * groups), padded already, with weight (O, KH, KW, I).
+
+    The g-th run of I channels makes the g-th run of O / groups outputs.
 
     Returns
     -------
@@ -63,7 +65,11 @@ def correlate(x: Array, weight: Array, strides: Pair, dilation: Pair) -> Array:
         which the matrix product adds them up, since a term is below 2**16 and every integer up to
         2**53 is a double.
     """
-    outputs, rows, columns, _ = weight.shape
+    outputs, rows, columns, depth = weight.shape
+    groups = x.shape[3] // depth
+    if groups > 1:
+        each = zip(np.split(x, groups, axis=3), np.split(weight, groups), strict=True)
+        return np.concatenate([correlate(*part, strides, dilation) for part in each], axis=3)
     views = [view for _, _, view in taps(x, (rows, columns), strides, dilation)]
     patches = views[0] if len(views) == 1 else np.concatenate(views, axis=-1)
     flat = weight.reshape(outputs, -1).T.astype(x.dtype)

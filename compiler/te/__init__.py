@@ -4,7 +4,7 @@ An operator is written once as an expression over indices; a schedule then says 
 run, where its buffers lie and which hardware intrinsics replace the innermost loops.
 """
 
-from .expr import Expr, Var, all_of, ceildiv, maximum, minimum, select
+from .expr import Expr, Var, all_of, ceildiv, maximum, minimum, pick, select
 from .intrin import TensorIntrin
 from .schedule import Schedule, create_schedule
 from .stage import Stage
@@ -36,6 +36,7 @@ __all__ = [
     "maximum",
     "min_over",
     "minimum",
+    "pick",
     "placeholder",
     "reduce_axis",
     "requantize",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,6 +20,7 @@ __all__ = [
     "Expr",
     "ExprLike",
     "Operators",
+    "Pick",
     "Read",
     "Reduce",
     "Select",
@@ -30,6 +31,7 @@ __all__ = [
     "map_expr",
     "maximum",
     "minimum",
+    "pick",
     "select",
     "substitute",
     "walk",
@@ -196,6 +198,17 @@ class Select(Expr):
 
 
 @dataclass(frozen=True)
+class Pick(Expr):
+    """One of some integers, the ``index``-th: an index that follows no formula."""
+
+    __hash__ = Expr.hash_once
+
+    values: tuple[int, ...]
+    index: Expr
+    dtype: str = "int32"
+
+
+@dataclass(frozen=True)
 class Read(Expr):
     """One element of a tensor."""
 
@@ -224,13 +237,17 @@ class Call(Expr):
 
 @dataclass(frozen=True)
 class Reduce(Expr):
-    """``source`` combined over ``axes`` by ``kind``: ``sum``, ``max`` or ``min``."""
+    """``source`` combined over ``axes`` by ``kind``: ``sum``, ``max`` or ``min``.
+
+    It begins with ``start``, or with nothing.
+    """
 
     __hash__ = Expr.hash_once
 
     kind: str
     source: Expr
     axes: tuple[IterVar, ...]
+    start: Expr | None = None
 
     @property
     def dtype(self) -> str:  # type: ignore[override]
@@ -325,6 +342,14 @@ def all_of(*conditions: Expr) -> Expr:
     return result
 
 
+def pick(values: Sequence[int], index: ExprLike) -> Expr:
+    """Return one of some integers: ``pick((5, 3, 8), k)`` is 5, 3 or 8."""
+    table, at = tuple(int(value) for value in values), as_expr(index)
+    if isinstance(at, Const) and 0 <= at.value < len(table):
+        return Const(table[at.value])
+    return Const(table[0]) if len(set(table)) == 1 else Pick(table, at)
+
+
 def select(condition: Expr, then: ExprLike, other: ExprLike) -> Expr:
     """Return ``then`` where the condition holds and ``other`` elsewhere."""
     yes, no = _operands("select", then, other)
@@ -353,8 +378,11 @@ def map_expr(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
         return Call(
             expr.name, tuple(map_expr(arg, visit) for arg in expr.args), expr.dtype, expr.attrs
         )
+    if isinstance(expr, Pick):
+        return pick(expr.values, map_expr(expr.index, visit))
     if isinstance(expr, Reduce):
-        return Reduce(expr.kind, map_expr(expr.source, visit), expr.axes)
+        start = None if expr.start is None else map_expr(expr.start, visit)
+        return Reduce(expr.kind, map_expr(expr.source, visit), expr.axes, start)
     return expr
 
 
@@ -372,8 +400,10 @@ def walk(expr: Expr) -> Iterator[Expr]:
         children = expr.indices
     elif isinstance(expr, Call):
         children = expr.args
+    elif isinstance(expr, Pick):
+        children = (expr.index,)
     elif isinstance(expr, Reduce):
-        children = (expr.source,)
+        children = (expr.source,) if expr.start is None else (expr.source, expr.start)
     for child in children:
         yield from walk(child)
 

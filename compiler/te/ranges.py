@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .expr import Binary, Call, Cast, Const, Expr, Read, Reduce, Select
+from .expr import Binary, Call, Cast, Const, Expr, Pick, Read, Reduce, Select
 from .tensor import Tensor
 
 __all__ = ["dtype_range", "value_range"]
@@ -34,8 +34,13 @@ def value_range(expr: Expr) -> Range:
         return expr.value, expr.value
     if isinstance(expr, Read):
         found = _tensor_range(expr.tensor)
+    elif isinstance(expr, Pick):
+        return min(expr.values), max(expr.values)
     elif isinstance(expr, Reduce) and expr.kind != "sum":
         found = value_range(expr.source)
+        if expr.start is not None:
+            start = value_range(expr.start)
+            found = min(found[0], start[0]), max(found[1], start[1])
     elif isinstance(expr, Select):
         then, other = value_range(expr.then), value_range(expr.other)
         found = min(then[0], other[0]), max(then[1], other[1])

@@ -115,22 +115,43 @@ def compute(shape: Sequence[int], function: Callable[..., ExprLike], name: str =
     return Tensor(name, extents, body.dtype, axes, body)
 
 
-def reduce_axis(extent: int, name: str = "k") -> IterVar:
-    """Declare an axis to reduce over."""
-    return IterVar(Var(name), as_expr(_shape((extent,), name)[0]), "reduce")
+def reduce_axis(extent: ExprLike, name: str = "k") -> IterVar:
+    """Declare an axis to reduce over.
+
+    Parameters
+    ----------
+    extent : int or Expr
+        At least 1; or an expression of the tensor's own axes, such as a `pick`: some elements then
+        reduce over more than others, and over nothing where it is 0.
+    name : str
+        Shown in listings and errors.
+    """
+    if isinstance(extent, int):
+        (extent,) = _shape((extent,), name)
+    return IterVar(Var(name), as_expr(extent), "reduce")
 
 
-def _reduce(kind: str, source: Expr, axis: IterVar | Sequence[IterVar]) -> Reduce:
+def _reduce(
+    kind: str, source: Expr, axis: IterVar | Sequence[IterVar], start: Expr | None = None
+) -> Reduce:
     axes = (axis,) if isinstance(axis, IterVar) else tuple(axis)
     for item in axes:
         if item.kind != "reduce":
             raise ScheduleError(f"A reduction runs over reduce axes; {item.name} is a data axis.")
-    return Reduce(kind, source, axes)
+    if start is not None and start.dtype != source.dtype:
+        raise ScheduleError(
+            f"A reduction must start from its own dtype, {source.dtype}, not {start.dtype}: "
+            "convert one with astype."
+        )
+    return Reduce(kind, source, axes, start)
 
 
-def sum_over(source: Expr, axis: IterVar | Sequence[IterVar]) -> Reduce:
-    """Return the sum of ``source`` over reduce axes; it wraps at its dtype's width."""
-    return _reduce("sum", source, axis)
+def sum_over(source: Expr, axis: IterVar | Sequence[IterVar], start: Expr | None = None) -> Reduce:
+    """Return the sum of ``source`` over reduce axes; it wraps at its dtype's width.
+
+    With ``start``, another tensor's element, the sum goes on from there.
+    """
+    return _reduce("sum", source, axis, start)
 
 
 def max_over(source: Expr, axis: IterVar | Sequence[IterVar]) -> Reduce:

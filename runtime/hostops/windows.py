@@ -32,9 +32,12 @@ def windows(x: Array, window: Pair, strides: Pair, dilation: Pair = (1, 1)) -> A
 def convolve(x: Array, weight: Array, strides: Pair, dilation: Pair) -> Array:
     """Return the sums of products of x (N, H, W, I) with weight (O, KH, KW, I), of x's dtype.
 
-    The patches of a few images at a time are gathered into one matrix product.
+    The patches of a few images at a time are gathered into one matrix product, or one a group
+    where x has the channels of several.
     """
-    outputs, rows, columns, _ = weight.shape
+    outputs, rows, columns, depth = weight.shape
+    if x.shape[3] > depth:
+        return _convolve_groups(x, weight, strides, dilation)
     view = windows(x, (rows, columns), strides, dilation)
     n, height, width = view.shape[:3]
     matrix = np.ascontiguousarray(weight.transpose(3, 1, 2, 0).reshape(-1, outputs), x.dtype)
@@ -44,6 +47,22 @@ def convolve(x: Array, weight: Array, strides: Pair, dilation: Pair) -> Array:
         patches = view[first : first + step].reshape(-1, matrix.shape[0])
         part = total[first : first + step]
         np.matmul(patches, matrix, out=part.reshape(-1, outputs))
+    return total.reshape(n, height, width, outputs)
+
+
+def _convolve_groups(x: Array, weight: Array, strides: Pair, dilation: Pair) -> Array:
+    outputs, rows, columns, depth = weight.shape
+    groups = x.shape[3] // depth
+    view = windows(x, (rows, columns), strides, dilation)
+    n, height, width = view.shape[:3]
+    factors = weight.reshape(groups, outputs // groups, rows, columns, depth)
+    matrices = factors.transpose(0, 4, 2, 3, 1).reshape(groups, -1, outputs // groups)
+    matrices = np.ascontiguousarray(matrices, x.dtype)
+    total = np.empty((n, height, width, groups, outputs // groups), x.dtype)
+    for k in range(n):
+        apart = view[k].reshape(height * width, groups, -1).transpose(1, 0, 2)
+        part = np.matmul(np.ascontiguousarray(apart), matrices)
+        total[k] = part.transpose(1, 0, 2).reshape(height, width, groups, -1)
     return total.reshape(n, height, width, outputs)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import vdla
-from vdla.compiler.graph import Graph, import_tflite, sample_image
+from vdla.compiler.graph import Graph, import_tflite
+from vdla.compiler.zoo import sample_image
 from vdla.runtime.api import Network
 
 
@@ -25,6 +26,11 @@ def before_softmax(path: Path) -> Network:
 @pytest.fixture(scope="module")
 def resnet8(shared_data: Path) -> Network:
     return before_softmax(shared_data / "mlperf_tiny" / "resnet8_int8.tflite")
+
+
+@pytest.fixture(scope="module")
+def mobilenet(shared_data: Path) -> Network:
+    return before_softmax(shared_data / "coral" / "mobilenet_v1_0.25_128_quant.tflite")
 
 
 @pytest.fixture(scope="module")
@@ -77,14 +83,25 @@ def test_visual_wake_words_on_the_cycle_model(wake_words: Network, shared_data: 
     assert run.bit_exact, run.first_difference
 
 
-def test_a_uint8_network_runs_on_the_cpu(shared_data: Path) -> None:
-    network = vdla.compile(shared_data / "coral" / "mobilenet_v1_0.25_128_quant.tflite")
+@pytest.mark.slow
+def test_mobilenet_on_all_images_of_the_functional_model(
+    mobilenet: Network, shared_data: Path
+) -> None:
     data = np.load(shared_data / "images" / "imagenet_sample_100.npz")
-    run = network.run(data["images_128"][:3])
-    (output,) = run.outputs.values()
-    np.testing.assert_array_equal(output, data["mobilenet_v1_025_litert"][:3])
-    assert run.cycles == 0
-    assert network.programs == ()
+    run = mobilenet.run(data["images_128"], device="functional")
+    np.testing.assert_array_equal(logits(run, 100), data["mobilenet_v1_025_litert_logits"])
+
+
+def test_mobilenet_on_the_cycle_model(mobilenet: Network, shared_data: Path) -> None:
+    data = np.load(shared_data / "images" / "imagenet_sample_100.npz")
+    run = mobilenet.run(data["images_128"][:10], check=True)
+    np.testing.assert_array_equal(logits(run, 10), data["mobilenet_v1_025_litert_logits"][:10])
+    assert run.bit_exact, run.first_difference
+
+
+def test_mobilenet_offloads_all_that_multiplies(mobilenet: Network) -> None:
+    on_cpu = {layer.op for layer in mobilenet.module.layers if layer.device == "cpu"}
+    assert on_cpu <= {"unfold", "space_to_depth"}
 
 
 def test_a_float_network_runs_on_the_cpu(shared_data: Path) -> None:

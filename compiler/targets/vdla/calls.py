@@ -38,7 +38,7 @@ def emit_intrinsic(
     """
     name = call.intrin.name
     if name == "gemm":
-        yield from _gemm(base, nest, starts, config, layer)
+        yield from _gemm(base, nest, starts and call.start is not None, config, layer)
     elif name == "rq":
         low, high = call.scalars[-2:]
         if base[3] != base[2] + 1 or base[4] != base[2] + 2:

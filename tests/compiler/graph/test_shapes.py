@@ -35,6 +35,10 @@ def test_conv():
     assert shapes.conv([(2, 9, 10, 4), (6, 3, 5, 4), (6,)], attrs) == (2, 5, 3, 6)
 
 
+def test_conv_groups_follow_from_the_weights():
+    assert shapes.conv([(1, 5, 5, 12), (8, 3, 3, 3), (8,)], WINDOW) == (1, 3, 3, 8)
+
+
 def test_depthwise_multiplies_channels():
     assert shapes.depthwise([(1, 5, 5, 4), (1, 3, 3, 8)], WINDOW) == (1, 3, 3, 8)
 
@@ -57,7 +61,8 @@ def test_broadcast_and_pad():
 @pytest.mark.parametrize(
     ("rule", "inputs", "attrs", "message"),
     [
-        (shapes.conv, [(1, 5, 5, 4), (6, 3, 3, 2)], WINDOW, "channels of the weights, not 4 ag"),
+        (shapes.conv, [(1, 5, 5, 4), (6, 3, 3, 3)], WINDOW, "channels of the weights, .* not 4 ag"),
+        (shapes.conv, [(1, 5, 5, 4), (7, 3, 3, 2)], WINDOW, "against 2 with 7 outputs. Transp"),
         (shapes.conv, [(1, 5, 5), (6, 3, 3, 2)], WINDOW, r"must have 4 dimensions, not .* Resh"),
         (shapes.conv, [(1, 2, 5, 4), (6, 3, 3, 4)], WINDOW, r"3 is more than 2 \+ 0. Pad more"),
         (shapes.conv, [(1, 5, 5, 4), (6, 3, 3, 4), (5,)], WINDOW, r"each of 6 outputs, not .*5"),

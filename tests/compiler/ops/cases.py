@@ -100,6 +100,64 @@ CASES: dict[str, Callable[[], Graph]] = {
     "quantize-batch-4": lambda: nodes.rescale(
         "quantize", (4, 20), zeros=(127, 127), scales=(0.5, 0.500001)
     ),
+    "depthwise-3-a-channel": lambda: nodes.depthwise((1, 5, 6, 20), multiplier=3, pads=ONE),
+    "grouped-24-to-24": lambda: nodes.conv2d((1, 6, 5, 96), 96, groups=4, pads=ONE),
+    "grouped-8-to-8": lambda: nodes.conv2d((1, 5, 6, 40), 40, groups=5, pads=ONE),
+    "grouped-32-of-4": lambda: nodes.conv2d((1, 5, 4, 128), 128, groups=32, strides=(2, 2)),
+    "grouped-20-to-12-dilated": lambda: nodes.conv2d(
+        (1, 9, 8, 60), 36, groups=3, dilation=(2, 3), pads=TWO
+    ),
+    "grouped-64-to-32-batch-3": lambda: nodes.conv2d((3, 5, 4, 128), 64, groups=2, pads=ONE),
+    "grouped-1-to-5-stride-2": lambda: nodes.conv2d(
+        (1, 7, 7, 7), 35, groups=7, strides=(2, 2), pads=ONE
+    ),
+    "grouped-1x1": lambda: nodes.conv2d((1, 4, 4, 48), 64, (1, 1), groups=16),
+    "conv-dilation-2-stride-2": lambda: nodes.conv2d(
+        (1, 11, 12, 20), 20, dilation=(2, 2), strides=(2, 2), pads=TWO
+    ),
+    "conv-dilation-3-stride-3": lambda: nodes.conv2d(
+        (1, 13, 11, 3), 20, dilation=(3, 3), strides=(3, 2), pads=((3, 3), (3, 2))
+    ),
+    "depthwise-dilation-3-stride-2": lambda: nodes.depthwise(
+        (1, 11, 9, 20), dilation=(3, 2), strides=(2, 2), pads=((3, 3), (2, 1))
+    ),
+    "uint8-conv": lambda: nodes.as_uint8(nodes.conv2d((1, 7, 5, 20), 20, pads=ONE)),
+    "uint8-conv-few-beyond": lambda: nodes.as_uint8(
+        nodes.conv2d((1, 7, 6, 40), 40, strides=(2, 1), dilation=(1, 2), pads=TWO), 120, 4
+    ),
+    "uint8-conv-below": lambda: nodes.as_uint8(
+        nodes.conv2d((3, 5, 5, 20), 20, clip=(3, 66), zeros=(0, 3)), 200, 3
+    ),
+    "uint8-conv-1x1-stride-2": lambda: nodes.as_uint8(
+        nodes.conv2d((1, 7, 6, 40), 20, (1, 1), strides=(2, 2)), 3, 5
+    ),
+    "uint8-conv-all-beyond": lambda: nodes.as_uint8(nodes.conv2d((1, 5, 4, 40), 40, pads=ONE), 10),
+    "uint8-conv-255-apart": lambda: nodes.as_uint8(nodes.conv2d((1, 5, 4, 20), 20), 0, 2),
+    "uint8-conv-255-apart-everywhere": lambda: nodes.as_uint8(
+        nodes.conv2d((1, 5, 4, 20), 20), 0, 2000
+    ),
+    "uint8-depthwise-beyond": lambda: nodes.as_uint8(
+        nodes.depthwise((1, 7, 5, 40), strides=(2, 2), pads=ONE), 140, 3
+    ),
+    "uint8-grouped-beyond": lambda: nodes.as_uint8(
+        nodes.conv2d((1, 6, 5, 48), 48, groups=2, pads=ONE), 110, 3
+    ),
+    "uint8-dense-beyond": lambda: nodes.as_uint8(nodes.dense((4, 50), 30), 99, 6),
+    "uint8-average-2x2": lambda: nodes.as_uint8(
+        nodes.pool("avg_pool2d", (1, 7, 5, 20), (2, 2), strides=(2, 2))
+    ),
+    "uint8-average-same": lambda: nodes.as_uint8(
+        nodes.pool("avg_pool2d", (3, 8, 9, 40), (3, 2), strides=(2, 2), pads=((0, 1), (0, 1)))
+    ),
+    "uint8-average-6x6": lambda: nodes.as_uint8(nodes.pool("avg_pool2d", (1, 7, 6, 40), (6, 6))),
+    "uint8-mean": lambda: nodes.as_uint8(nodes.mean((1, 7, 5, 20))),
+    "uint8-max": lambda: nodes.as_uint8(
+        nodes.pool("max_pool2d", (1, 7, 5, 20), (3, 3), strides=(2, 2), pads=ONE, clip=(0, 90))
+    ),
+    "uint8-add": lambda: nodes.as_uint8(nodes.add((1, 7, 5, 20), clip=(-128, 90))),
+    "uint8-relu6": lambda: nodes.as_uint8(nodes.rescale("relu6", (3, 7, 5, 3), clip=(-128, 44))),
+    "uint8-to-int8": lambda: nodes.mixed(nodes.rescale("quantize", (1, 5, 4, 20)), "x"),
+    "int8-to-uint8": lambda: nodes.mixed(nodes.rescale("quantize", (1, 5, 4, 20)), "y"),
 }
 """At least two odd shapes an operator; zero points -128, 0 and 127, clips of ReLU6 among them."""
 
@@ -118,5 +176,10 @@ RECHECKED = (
     "depthwise-2-a-channel",
     "mean-7x5",
     "relu6",
+    "grouped-24-to-24",
+    "uint8-conv-few-beyond",
+    "uint8-conv-all-beyond",
+    "uint8-depthwise-beyond",
+    "uint8-grouped-beyond",
 )
 """Those that the cycle model and the race detector see too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -22,12 +22,14 @@ from vdla.sim.functional import run
 __all__ = [
     "Built",
     "add",
+    "as_uint8",
     "compare",
     "compile_node",
     "conv2d",
     "dense",
     "depthwise",
     "mean",
+    "mixed",
     "pack",
     "pool",
     "rescale",
@@ -43,6 +45,8 @@ FULL: Pair = (-128, 127)
 
 def pack(values: Array, block: int, batch: int, filler: np.random.Generator) -> Array:
     """Return NHWC or NC values in blocks; lanes and images that stand for nothing hold noise."""
+    if values.dtype == np.uint8:  # 128 lower in the accelerator's memory
+        values = (values.astype(np.int16) - 128).astype(np.int8)
     shape = values.shape if values.ndim == 4 else (prod(values.shape[:-1]), 1, 1, values.shape[-1])
     n, c = -(-shape[0] // batch), -(-shape[3] // block)
     room = (n * batch, shape[1], shape[2], c * block)
@@ -122,6 +126,7 @@ def conv2d(
     out: int,
     kernel: Pair = (3, 3),
     *,
+    groups: int = 1,
     strides: Pair = (1, 1),
     pads: Pads = NO_PADS,
     dilation: Pair = (1, 1),
@@ -132,7 +137,7 @@ def conv2d(
     attrs = {"clip": clip, "padding": pads, "strides": strides}
     attrs |= {"dilation": dilation, "rounding": "double"}
     size = _windows(shape, kernel, strides, pads, dilation)
-    weights = (out, *kernel, shape[3])
+    weights = (out, *kernel, shape[3] // groups)
     return _weighted("conv2d", shape, weights, (shape[0], *size, out), zeros, 0, seed, attrs)
 
 
@@ -226,6 +231,52 @@ def rescale(
     return one_node(op, [x], shape, scales[1], zeros[1], attrs)
 
 
+def as_uint8(graph: Graph, weight_zero: int = 128, beyond: int | None = None) -> Graph:
+    """Return a graph with every value 128 higher, so that all that is int8 becomes uint8.
+
+    ``beyond`` weights are 0 or 255, as far as they can be from ``weight_zero``; the others stay in
+    its reach of int8. With None all stand as drawn.
+    """
+    rng = np.random.default_rng(weight_zero)
+
+    def moved(tensor: Tensor) -> Tensor:
+        if tensor.quant is None:
+            return tensor
+        q, zeros, data = tensor.quant, tensor.quant.zero_point + 128, tensor.data
+        if data is not None:
+            data = data.astype(np.int16) + 128
+            zeros = np.full_like(q.zero_point, weight_zero)
+            if beyond is not None:
+                data = np.clip(data, weight_zero - 128, weight_zero + 127)
+                places = rng.choice(data.size, beyond, replace=False)
+                data.flat[places] = 0 if weight_zero > 128 else 255
+            data = data.astype(np.uint8)
+        quant = Quant(q.scale, zeros, q.axis)
+        return replace(tensor, dtype=np.dtype(np.uint8), quant=quant, data=data)
+
+    (node,) = graph.nodes
+    attrs = dict(node.attrs)
+    if "clip" in attrs:
+        attrs["clip"] = tuple(bound + 128 for bound in attrs["clip"])
+    tensors = [moved(tensor) for tensor in graph.tensors.values()]
+    return Graph(graph.name, tensors, [replace(node, attrs=attrs)], graph.inputs, graph.outputs)
+
+
+def mixed(graph: Graph, *names: str) -> Graph:
+    """Return a graph with some int8 tensors 128 higher, as uint8."""
+    tensors = {
+        name: replace(
+            tensor,
+            dtype=np.dtype(np.uint8),
+            quant=Quant(tensor.quant.scale, tensor.quant.zero_point + 128),
+        )
+        if name in names and tensor.quant is not None
+        else tensor
+        for name, tensor in graph.tensors.items()
+    }
+    return Graph(graph.name, tensors, graph.nodes, graph.inputs, graph.outputs)
+
+
 @dataclass(frozen=True)
 class Built:
     """A node's program, its memory with inputs and constants, and what it must compute."""
@@ -242,17 +293,22 @@ class Built:
             size = self.expected.shape[1:3] if self.expected.ndim == 4 else (1, 1)
             blocks = -(-self.expected.shape[-1] // blocked.shape[-1])
             blocked = blocked.reshape(-1, blocks, *size, *blocked.shape[-2:])
-        return unpack(blocked, self.expected.shape)
+        found = unpack(blocked, self.expected.shape)
+        if self.expected.dtype == np.uint8:
+            found = (found.astype(np.int16) + 128).astype(np.uint8)
+        return found
 
 
 def compile_node(graph: Graph, config: Config, *, vthreads: int = 2, seed: int = 0) -> Built:
-    """Lower and build a graph's one node, and draw its inputs over the whole of int8."""
+    """Lower and build a graph's one node, and draw its inputs over the whole of their type."""
     (node,) = graph.nodes
     assert unsupported(graph, node, config) is None
     lowered = lower_node(graph, node, config, vthreads=vthreads)
     rng = np.random.default_rng(seed)
     given = {
-        name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
+        name: rng.integers(0, 256, graph.tensors[name].shape)
+        .astype(np.uint8)
+        .view(graph.tensors[name].dtype)
         for name in graph.inputs
     }
     images: dict[Placeholder, Array] = dict(lowered.constants)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.ops import nodes
-from tests.configs import EVERY
-from vdla.compiler.graph import Graph, Node, Quant, Tensor
+from vdla.compiler.graph import Graph, Node, Tensor
 from vdla.compiler.ops import lower_node, unsupported
 from vdla.config import PYNQ_Z1, TINY, Config
 from vdla.errors import LoweringError
@@ -61,12 +60,6 @@ def test_an_operator_of_the_cpu() -> None:
     assert refusal(graph) == "the accelerator has no softmax"
 
 
-def test_weights_with_a_zero_point() -> None:
-    graph = nodes.dense((1, 20), 3)
-    shifted = with_tensor(graph, "w", quant=Quant(np.array([1.0]), np.array([3])))
-    assert refusal(shifted) == "its weights have a zero point"
-
-
 def test_a_multiplier_of_one_and_more() -> None:
     graph = with_tensor(nodes.dense((1, 20), 3), "y", quant=nodes.quant(0.25))
     assert refusal(graph) == "a multiplier is not below 1"
@@ -81,14 +74,6 @@ def test_weights_that_are_computed() -> None:
     tensors = {**graph.tensors, "w": replace(graph.tensors["w"], data=None)}
     moved = Graph("g", tensors, graph.nodes, ["x", "w"], ["y"])
     assert refusal(moved) == "its weights are not constant"
-
-
-def test_outputs_a_channel_that_fill_no_blocks() -> None:
-    graph = nodes.depthwise((1, 5, 5, 20), multiplier=3)
-    assert refusal(graph) is None
-    assert refusal(graph, EVERY["1x16x32"]) == (
-        "its 3 outputs a channel make no whole number of blocks of 32 from blocks of 16"
-    )
 
 
 def test_an_average_over_channels() -> None:
@@ -110,6 +95,6 @@ def test_additions_that_are_not_of_two_like_activations() -> None:
 
 def test_activations_of_other_types() -> None:
     graph = nodes.pool("max_pool2d", (1, 4, 4, 8), (2, 2))
-    narrow = {name: replace(t, dtype=np.dtype(np.uint8)) for name, t in graph.tensors.items()}
-    other = Graph("g", narrow, graph.nodes, graph.inputs, graph.outputs)
-    assert refusal(other) == "its activations are not int8"
+    wide = {name: replace(t, dtype=np.dtype(np.int16)) for name, t in graph.tensors.items()}
+    other = Graph("g", wide, graph.nodes, graph.inputs, graph.outputs)
+    assert refusal(other) == "its activations are not int8 or uint8"

@@ -9,13 +9,14 @@ import pytest
 
 from tests.compiler.ops import nodes
 from tests.configs import MATRIX
-from vdla.compiler.graph import resnet18
 from vdla.compiler.ops import lower_node
-from vdla.compiler.ops.conv2d import Conv2d, ConvTensors, ConvTile, conv2d, schedule_conv2d
+from vdla.compiler.ops.conv2d import Conv2d, ConvTensors, ConvTile, conv2d
+from vdla.compiler.ops.conv_schedule import schedule_conv2d
 from vdla.compiler.ops.tiling import candidates, choose_tile
 from vdla.compiler.ops.timeline import play
 from vdla.compiler.targets.vdla.build import build
 from vdla.compiler.te import Schedule
+from vdla.compiler.zoo import resnet18
 from vdla.config import PYNQ_Z1, Config
 from vdla.sim import cycle
 
@@ -34,7 +35,7 @@ def drawn_conv(rng: np.random.Generator) -> Conv2d:
         kernel=(kernel, kernel),
         strides=(stride, stride),
         padding=((kernel // 2, kernel // 2),) * 2,
-        depthwise=depthwise,
+        grouped=depthwise,
     )
 
 
@@ -54,7 +55,7 @@ def test_every_candidate_builds(config: Config) -> None:
     for _ in range(5):
         conv = drawn_conv(rng)
         square = config.block_in == config.block_out
-        if conv.uops > 25_000 or (conv.depthwise and not square):
+        if conv.uops > 25_000 or (conv.grouped and not square):
             continue
         for vthreads in (1, 2):
             found = list(candidates(conv, config, vthreads))
