@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from .integer import clip_levels
 from .pipeline import Quantized, quantize
+from .ranges import Range
 from .report import LayerNoise
 from .samples import Preprocessing, read_samples
 
-__all__ = ["LayerNoise", "Preprocessing", "Quantized", "quantize", "read_samples"]
+__all__ = [
+    "LayerNoise",
+    "Preprocessing",
+    "Quantized",
+    "Range",
+    "clip_levels",
+    "quantize",
+    "read_samples",
+]

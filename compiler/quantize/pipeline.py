@@ -9,13 +9,13 @@ from typing import Any
 import numpy.typing as npt
 
 from vdla.compiler.graph import Graph
+from vdla.compiler.passes import run_passes
 from vdla.errors import InputError
 
 from .bias import correct_biases
 from .checks import check_graph, check_samples
 from .equalize import equalize_channels
-from .fuse import fuse_activations
-from .ranges import CALIBRATIONS, DEFAULT_PERCENTILE, find_ranges
+from .ranges import CALIBRATIONS, DEFAULT_PERCENTILE, Range, find_ranges
 from .report import LayerNoise, measure_noise
 from .rewrite import rewrite
 
@@ -48,6 +48,7 @@ def quantize(
     percentile: float = DEFAULT_PERCENTILE,
     bias_correction: bool = True,
     equalize: bool = False,
+    known: Mapping[str, Range] | None = None,
     ends: str = "int8",
     report: bool = True,
 ) -> Quantized:
@@ -63,7 +64,8 @@ def quantize(
     Parameters
     ----------
     graph : Graph
-        Of float32 activations; batch norms folded into convolutions.
+        Of float32 activations. Graph passes run on it first: batch norms and activation functions
+        join the convolutions before them.
     samples : array or mapping of str to array
         (n, ...) typical inputs, as the network takes them; by name where it has several.
     calibration : str
@@ -76,6 +78,8 @@ def quantize(
     equalize : bool
         Balance the gains of channels between neighbouring layers first: for depthwise networks,
         whose channels differ much.
+    known : mapping of str to Range, optional
+        Ranges that need no calibration, by tensor: of an input of pixels, say.
     ends : str
         ``int8``: the network takes and gives integers; ``float``: it takes and gives what the
         float network does, with a quantize and a dequantize node at its ends.
@@ -103,10 +107,10 @@ def quantize(
         raise InputError(f"ends must be one of {', '.join(ENDS)}, not {ends!r}.")
     check_graph(graph)
     inputs = check_samples(graph, samples)
-    real = fuse_activations(graph)
+    real = run_passes(graph)
     if equalize:
         real = equalize_channels(real, inputs)
-    ranges = find_ranges(real, inputs, calibration, percentile)
+    ranges = {**find_ranges(real, inputs, calibration, percentile), **(known or {})}
     integer = rewrite(real, ranges, ends)
     if bias_correction:
         integer = correct_biases(real, integer, inputs)

@@ -35,7 +35,7 @@ class Interpreter:
     Examples
     --------
     >>> import numpy as np
-    >>> from vdla.compiler.graph import resnet18
+    >>> from vdla.compiler.zoo import resnet18
     >>> graph = resnet18()
     >>> images = np.zeros((1, 224, 224, 3), np.int8)
     >>> Interpreter(graph).run(images)[graph.outputs[0]].shape

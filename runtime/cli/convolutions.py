@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vdla.compiler.graph import Graph, resnet18
+from vdla.compiler.graph import Graph
+from vdla.compiler.zoo import resnet18
 from vdla.runtime.cli.inputs import random_input
 
 if TYPE_CHECKING:

@@ -28,6 +28,10 @@ __all__ = [
 ]
 
 
+BUILT_IN = ("mobilenet_v1", "mobilenet_v2", "resnet18", "resnet34", "resnet50")
+"""As `vdla.compiler.zoo` has them; said again because help must not load a compiler."""
+
+
 class Device(str, Enum):
     """Where a compiled network runs."""
 
@@ -37,7 +41,10 @@ class Device(str, Enum):
 
 
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A .tflite or .onnx file, or resnet18 (built in).")
+    str,
+    typer.Argument(
+        metavar="MODEL", help=f"A .tflite or .onnx file, or built in: {', '.join(BUILT_IN)}."
+    ),
 ]
 ConfigOption = Annotated[
     str,

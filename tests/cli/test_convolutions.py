@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from vdla.compiler.graph import resnet18
+from vdla.compiler.zoo import resnet18
 from vdla.config import PYNQ_Z1
 from vdla.runtime.cli.convolutions import SHAPES, alone
 

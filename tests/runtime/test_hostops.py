@@ -12,7 +12,8 @@ import pytest
 
 import vdla
 from tests.networks import images_for
-from vdla.compiler.graph import Graph, Node, Quant, Tensor, import_tflite, resnet18, sample_image
+from vdla.compiler.graph import Graph, Node, Quant, Tensor, import_tflite
+from vdla.compiler.zoo import resnet18, sample_image
 from vdla.runtime.hostops.arithmetic import divide_half_away, exact_float, requantize
 
 

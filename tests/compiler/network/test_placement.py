@@ -31,7 +31,7 @@ def test_by_default_all_goes_to_vdla_but_softmax() -> None:
 
 
 def test_all_of_resnet18_goes_to_vdla() -> None:
-    from vdla.compiler.graph import resnet18
+    from vdla.compiler.zoo import resnet18
 
     assert set(place_nodes(resnet18(), PYNQ_Z1, None).values()) == {"vdla"}
 

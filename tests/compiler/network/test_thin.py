@@ -9,11 +9,12 @@ import pytest
 
 from tests.configs import MATRIX
 from tests.networks import Draft, images_for, residual
-from vdla.compiler.graph import Graph, Node, Quant, Tensor, resnet18
+from vdla.compiler.graph import Graph, Node, Quant, Tensor
 from vdla.compiler.network import compile_graph
 from vdla.compiler.network.placement import place_nodes
 from vdla.compiler.network.thin import space_to_depth, unfold, widen_thin_convolutions
 from vdla.compiler.reference import Interpreter
+from vdla.compiler.zoo import resnet18
 from vdla.config import PYNQ_Z1, Config
 
 

@@ -9,9 +9,10 @@ import onnx
 import pytest
 
 from tests.compiler.onnx.running import Array, exposed, light, node_output, onnxruntime_outputs
-from vdla.compiler.graph import Graph, Node, Tensor, import_tflite, resnet18, sample_image
+from vdla.compiler.graph import Graph, Node, Tensor, import_tflite
 from vdla.compiler.onnx import export_onnx, import_onnx
 from vdla.compiler.reference import Interpreter
+from vdla.compiler.zoo import resnet18, sample_image
 from vdla.errors import ModelError
 
 TFLITE = {

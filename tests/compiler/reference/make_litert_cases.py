@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from vdla.compiler.graph import OPS, Graph, Node, Quant, Tensor, resnet18, sample_image, shapes
+from vdla.compiler.graph import OPS, Graph, Node, Quant, Tensor, shapes
 from vdla.compiler.graph.tflite_ops import activation_clip
+from vdla.compiler.zoo import resnet18, sample_image
 
 from .tflite_writer import TfliteWriter
 

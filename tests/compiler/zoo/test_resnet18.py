@@ -8,8 +8,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from vdla.compiler.graph import Quant, resnet18, sample_image, zoo
+from vdla.compiler.graph import Quant
 from vdla.compiler.reference import Interpreter
+from vdla.compiler.zoo import resnet18, sample_image
+from vdla.compiler.zoo.builder import INPUT_RANGE
+from vdla.compiler.zoo.resnet import _RESNET18_RANGES
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +105,11 @@ def test_activations_are_spread(graph, activations):
 
 def test_the_ranges_are_those_of_the_float_network():
     real = resnet18(quantized=False)
-    low, high = zoo._INPUT_RANGE
+    low, high = INPUT_RANGE
     scale = (high - low) / 255
     pixels = (sample_image().astype(np.float64) - round(-128 - low / scale)) * scale
     values = Interpreter(real).run(pixels.astype(np.float32), keep_all=True)
-    for name, limits in zoo._RANGES.items():
+    for name, limits in _RESNET18_RANGES.items():
         found = np.percentile(values[f"{name}.out"], [0.02, 99.98])
         np.testing.assert_allclose(limits, found, atol=0.01, err_msg=name)
 
