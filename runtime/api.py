@@ -30,9 +30,8 @@ __all__ = ["Network", "Run", "compile", "load", "read_graph"]
 Array = NDArray[Any]
 Progress = Callable[[int, int, str], None]
 
-BUILT_IN = "resnet18"
 RANKS = ("estimate", "cycle")
-"""The network that needs no file."""
+"""What may choose among schedules."""
 
 _MEMORY_BYTES = 256 << 20
 """What the images that run at once may take in a simulator."""
@@ -57,7 +56,7 @@ def compile(
     Parameters
     ----------
     model : str, Path or Graph
-        A ``.tflite`` or ``.onnx`` file, ``resnet18`` (built in), or a graph.
+        A ``.tflite`` or ``.onnx`` file, the name of a built-in network, or a graph.
     config : Config
     bind : mapping of str to int, optional
         Sizes of an ONNX model's symbolic dimensions by name; its batch is 1 without.
@@ -128,7 +127,7 @@ def read_graph(model: str | Path | Graph, bind: Mapping[str, int] | None = None)
     ModelError
         The network cannot be read, or holds operators that are not taken.
     """
-    from vdla.compiler.graph import Graph, import_tflite, resnet18
+    from vdla.compiler.graph import Graph, import_tflite
 
     if isinstance(model, (str, Path)) and str(model).endswith(".onnx"):
         from vdla.compiler.onnx import import_onnx
@@ -139,7 +138,11 @@ def read_graph(model: str | Path | Graph, bind: Mapping[str, int] | None = None)
         raise InputError(f"Only an ONNX model has dimensions to bind, not {name}: leave bind out.")
     if isinstance(model, Graph):
         return model
-    return resnet18() if str(model) == BUILT_IN else import_tflite(model)
+    if Path(model).suffix or Path(model).exists():
+        return import_tflite(model)
+    from vdla.compiler.zoo import built_in
+
+    return built_in(str(model))
 
 
 def load(path: str | Path, config: Config | None = None) -> Network:

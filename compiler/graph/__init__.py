@@ -6,7 +6,6 @@ from .graph import Graph, Node
 from .ops import OPS, FusionClass, OpSpec
 from .tensor import Quant, Tensor
 from .tflite_import import import_tflite
-from .zoo import resnet18, sample_image
 
 __all__ = [
     "OPS",
@@ -17,6 +16,4 @@ __all__ = [
     "Quant",
     "Tensor",
     "import_tflite",
-    "resnet18",
-    "sample_image",
 ]
