@@ -117,8 +117,8 @@ class Tensor:
                 f"Every dimension must be known and at least 1; tensor {self.name!r} has shape "
                 f"{self.shape}. Export the model with static shapes."
             )
-        if isinstance(self.data, np.generic):
-            object.__setattr__(self, "data", np.asarray(self.data))
+        if self.data is not None:
+            object.__setattr__(self, "data", np.asarray(self.data))  # numpy's scalars are none
         if self.data is not None and (
             self.data.shape != self.shape or self.data.dtype != self.dtype
         ):

@@ -14,7 +14,7 @@ from .values import Array, Operator, Value, wide
 __all__ = ["ELEMENTWISE"]
 
 
-def _of(function: Callable[..., Array]) -> Operator:
+def _of(function: Callable[..., object]) -> Operator:
     """Make an operator of a function of the operands, its attributes by name."""
 
     def operator(node: Node, inputs: Sequence[Value], output: Tensor) -> Array:
@@ -42,8 +42,8 @@ def _pow(a: Array, b: Array) -> Array:
 def _integer_power(a: int, b: int) -> int:
     a, b = int(a), int(b)
     if b < 0:
-        return a ** (b % 2) % (1 << 64) if abs(a) == 1 else 0
-    return pow(a, b, 1 << 64)
+        return int(pow(a, b % 2, 1 << 64)) if abs(a) == 1 else 0
+    return int(pow(a, b, 1 << 64))
 
 
 def _erf(x: Array) -> Array:
@@ -51,7 +51,7 @@ def _erf(x: Array) -> Array:
 
 
 def _prelu(x: Array, slope: Array) -> Array:
-    return np.maximum(x, 0) + slope * np.minimum(x, 0)
+    return np.asarray(np.maximum(x, 0) + slope * np.minimum(x, 0))
 
 
 def _cast(node: Node, inputs: Sequence[Value], output: Tensor) -> Array:

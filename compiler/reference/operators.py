@@ -76,7 +76,8 @@ def _conv_transpose2d(node: Node, inputs: Sequence[Value], output: Tensor) -> Ar
     x, weight = _operands(inputs, output)
     grown = transpose_correlate(x, weight, attrs["strides"], attrs["dilation"], attrs["groups"])
     # At the end come zeros before the margins are cropped.
-    grown = pad_image(grown, tuple((0, extra) for extra in attrs["output_padding"]), 0)
+    below, beside = attrs["output_padding"]
+    grown = pad_image(grown, ((0, below), (0, beside)), 0)
     (top, _), (left, _) = attrs["padding"]
     _, height, width, _ = output.shape
     total = grown[:, top : top + height, left : left + width]

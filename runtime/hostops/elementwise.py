@@ -41,7 +41,7 @@ def _div(lhs: Array, rhs: Array) -> Array:
     # C's division drops the fraction, where numpy's rounds down.
     quotient = lhs // rhs
     inexact = (quotient * rhs != lhs) & (rhs != 0)
-    return (quotient + (inexact & ((lhs < 0) != (rhs < 0)))).astype(lhs.dtype)
+    return np.asarray(quotient + (inexact & ((lhs < 0) != (rhs < 0))), lhs.dtype)
 
 
 def _pow(base: Array, exponent: Array) -> Array:
@@ -58,11 +58,11 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _hard_sigmoid(x: Array, *, alpha: float, beta: float) -> Array:
-    return np.clip(x * x.dtype.type(alpha) + x.dtype.type(beta), 0, 1)
+    return np.asarray(np.clip(x * x.dtype.type(alpha) + x.dtype.type(beta), 0, 1))
 
 
 def _hard_swish(x: Array) -> Array:
-    return x * np.clip(x / x.dtype.type(6) + x.dtype.type(0.5), 0, 1)
+    return np.asarray(x * np.clip(x / x.dtype.type(6) + x.dtype.type(0.5), 0, 1))
 
 
 def _leaky_relu(x: Array, *, alpha: float) -> Array:

@@ -33,7 +33,7 @@ def _brought(layer: Layer, index: int, part: Array, output: TensorInfo) -> Array
     if p["unchanged"][index]:
         return part
     centred = part.astype(np.int64) - p["input_zero_point"][index]
-    m, shift = (np.int64(p[key][index]) for key in ("input_multiplier", "input_right_shift"))
+    m, shift = (np.asarray(p[key][index]) for key in ("input_multiplier", "input_right_shift"))
     scaled = requantize(centred, m, shift, p["rounding"])
     return saturated(scaled + p["output_zero_point"], p["clip"], output.dtype)
 

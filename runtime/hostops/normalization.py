@@ -21,7 +21,7 @@ def softmax(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Arra
     if x.array.dtype.kind == "f":
         wide = np.result_type(x.array.dtype, np.float32)
         power = np.exp((x.array - peak).astype(wide, copy=False) * wide.type(beta))
-        return (power / power.sum(axis=axis, keepdims=True)).astype(output.dtype)
+        return np.asarray(power / power.sum(axis=axis, keepdims=True), output.dtype)
     # TFLite looks exponentials up by the distance from the peak, and adds them left to right.
     steps = peak.astype(np.int64) - x.array
     table = np.exp(np.arange(256, dtype=np.float32) * (-x.scale * np.float32(beta)))
@@ -43,4 +43,4 @@ def lrn(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:
     squares = np.pad(x * x, margins)
     total = sum(squares[..., k : k + channels] for k in range(size))
     scale = x.dtype.type(attrs["bias"]) + x.dtype.type(attrs["alpha"] / size) * total
-    return (x / scale ** x.dtype.type(attrs["beta"])).astype(output.dtype)
+    return np.asarray(x / scale ** x.dtype.type(attrs["beta"]), output.dtype)

@@ -129,7 +129,8 @@ def _mean(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:
     axes, keep, p = tuple(layer.attrs["axes"]), layer.attrs["keep_dims"], layer.params
     if not p:
         wide = np.result_type(output.dtype, np.float32)
-        return inputs[0].array.mean(axis=axes, keepdims=keep, dtype=wide).astype(output.dtype)
+        mean = inputs[0].array.mean(axis=axes, keepdims=keep, dtype=wide)
+        return np.asarray(mean, output.dtype)
     total = inputs[0].array.sum(axis=axes, keepdims=keep, dtype=np.int64)
     return _rescaled(total - p["count"] * p["input_zero_point"], layer, output)
 
@@ -138,7 +139,8 @@ def _reduce_sum(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> 
     x, axes = inputs[0].array, tuple(layer.attrs["axes"])
     # Integers wrap around in their own type; halves are added up as floats.
     wide = x.dtype if x.dtype.kind in "iu" else np.result_type(x.dtype, np.float32)
-    return x.sum(axis=axes, keepdims=layer.attrs["keep_dims"], dtype=wide).astype(output.dtype)
+    total = x.sum(axis=axes, keepdims=layer.attrs["keep_dims"], dtype=wide)
+    return np.asarray(total, output.dtype)
 
 
 def _reduce_max(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,8 @@ def resize(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array
 
 def _places(axis: int, size: int, attrs: Attrs) -> Array:
     """Return where in the input each output index stands, float64 (out,)."""
-    out, scale, kind = attrs["size"][axis], attrs["scales"][axis], attrs["coordinates"]
+    out, kind = int(attrs["size"][axis]), attrs["coordinates"]
+    scale = float(attrs["scales"][axis])
     index = np.arange(out, dtype=np.float64)
     if out == size and scale == 1 and kind != "tf_crop_and_resize":
         return index
@@ -48,7 +49,7 @@ def _places(axis: int, size: int, attrs: Attrs) -> Array:
     if kind == "align_corners":
         return index * ((size - 1) / (width - 1)) if width != 1 else np.zeros(out)
     if kind == "tf_crop_and_resize":
-        begin, end = attrs["roi"][axis]
+        begin, end = map(float, attrs["roi"][axis])
         if width == 1:
             return np.full(out, (begin + end) * (size - 1) / 2)
         return begin * (size - 1) + index * ((end - begin) * (size - 1) / (width - 1))
@@ -65,8 +66,8 @@ def _places(axis: int, size: int, attrs: Attrs) -> Array:
 def _sampled(x: Array, axis: int, places: Array, attrs: Attrs) -> Array:
     last = x.shape[axis] - 1
     if attrs["mode"] == "nearest":
-        index = _NEAREST[attrs["nearest"]](places).astype(np.intp)
-        return np.take(x, np.clip(index, 0, last), axis=axis)
+        index = np.clip(_NEAREST[attrs["nearest"]](places), 0, last)
+        return np.asarray(np.take(x, index.astype(np.intp), axis=axis))
     taps, weights = _weights(places, attrs["scales"][axis], attrs)
     if attrs["exclude_outside"]:
         weights = np.where((taps < 0) | (taps > last), 0, weights)
@@ -80,7 +81,7 @@ def _sampled(x: Array, axis: int, places: Array, attrs: Attrs) -> Array:
     return total
 
 
-_NEAREST = {
+_NEAREST: Mapping[str, Callable[[Array], Array]] = {
     "ceil": np.ceil,
     "floor": np.floor,
     "round_prefer_ceil": lambda places: np.floor(places + 0.5),
