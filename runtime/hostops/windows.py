@@ -38,9 +38,10 @@ def convolve(x: Array, weight: Array, strides: Pair, dilation: Pair) -> Array:
     outputs, rows, columns, depth = weight.shape
     if x.shape[3] > depth:
         return _convolve_groups(x, weight, strides, dilation)
-    view = windows(x, (rows, columns), strides, dilation)
+    # Channels last, as they lie in memory: runs of them are copied at once.
+    view = windows(x, (rows, columns), strides, dilation).transpose(0, 1, 2, 4, 5, 3)
     n, height, width = view.shape[:3]
-    matrix = np.ascontiguousarray(weight.transpose(3, 1, 2, 0).reshape(-1, outputs), x.dtype)
+    matrix = np.ascontiguousarray(weight.reshape(outputs, -1).T, x.dtype)
     total = np.empty((n, height * width, outputs), x.dtype)
     step = max(1, _PATCH_BYTES // (height * width * matrix.shape[0] * x.itemsize))
     for first in range(0, n, step):
