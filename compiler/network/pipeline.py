@@ -8,6 +8,7 @@ from typing import Any
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ops import LoweredNode, lower_node
+from vdla.compiler.passes.clear_idle_weights import clear_idle_weights
 from vdla.config import Config
 from vdla.module import Buffer, MemoryUse, Module, Segment
 
@@ -36,12 +37,13 @@ def compile_graph(
 
     Stages, in order:
 
-    1. every operator gets a device, or the network is refused with all that none takes;
-    2. convolutions of few channels are laid out anew, to fill the core's lanes;
-    3. operators on VDLA become scheduled tensor expressions;
-    4. edges get layouts, runs of VDLA operators become programs, copies go between;
-    5. the arena is planned: constants, activations that share memory, micro-ops;
-    6. schedules become instructions, and those of a run one program.
+    1. weights that multiply nothing are cleared, which spares uint8 networks the largest;
+    2. every operator gets a device, or the network is refused with all that none takes;
+    3. convolutions of few channels are laid out anew, to fill the core's lanes;
+    4. operators on VDLA become scheduled tensor expressions;
+    5. edges get layouts, runs of VDLA operators become programs, copies go between;
+    6. the arena is planned: constants, activations that share memory, micro-ops;
+    7. schedules become instructions, and those of a run one program.
 
     Parameters
     ----------
@@ -64,6 +66,7 @@ def compile_graph(
     LoweringError
         An operator on VDLA fits the buffers at no tiling.
     """
+    graph = clear_idle_weights(graph)
     placed = place_nodes(graph, config, place)
     widened = widen_thin_convolutions(graph, config, placed, vthreads)
     if widened.graph is not graph:

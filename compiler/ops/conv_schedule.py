@@ -56,19 +56,20 @@ def schedule_conv2d(t: ConvTensors, tile: ConvTile, config: Config) -> Schedule:
     conv.compute_at(out, at)
     an, ak, ay, ax, ab, ao, rc, rp, ry, rx, ri = conv.leaves
     rc_o = None
-    if isinstance(rc.extent, Const) and t.listed is None:
+    if isinstance(rc.extent, Const) and (t.listed is None or tile.in_blocks < rc.extent.value):
         rc_o, rc_i = conv.split(rc, factor=tile.in_blocks)
         conv.reorder(rc_o, an, ak, ay, ax, rc_i, rp, ry, rx, ab, ao, ri)
-    else:  # what a list reaches must be there: the reduction is not in parts
+    else:
         conv.reorder(an, ak, rc, ay, ax, rp, ry, rx, ab, ao, ri)
     conv.tensorize(ab, gemm(config))
     for loaded in (wbuf, t.pad):
         if loaded is wbuf and tile.weights_outside:
             s[wbuf].compute_at(out, weights_at)
-        elif rc_o is not None:
-            s[loaded].compute_at(conv, rc_o)
-        else:
+        elif rc_o is None or (loaded is t.pad and t.listed is not None):
+            # All inputs stay until the listed products; weights first, as above.
             s[loaded].compute_at(out, at)
+        else:
+            s[loaded].compute_at(conv, rc_o)
     if t.listed is not None:
         _schedule_listed(s, t, out, at, config)
 

@@ -12,9 +12,10 @@ __all__ = ["fits", "input_window", "param_entries", "threads_of", "weight_entrie
 def input_window(
     conv: Conv2d, out_blocks: int, rows: int, columns: int, in_blocks: int
 ) -> tuple[int, int, int]:
-    """Return the blocks, rows and columns of the input that a tile of the result reads."""
+    """Return the blocks, rows and columns of the input that lie in the scratchpad for a tile."""
     (ky, kx), (dy, dx) = conv.kernel, conv.dilation
-    blocks = in_blocks
+    # The inputs of listed products stay until the reduction is through.
+    blocks = in_blocks = conv.reduction_blocks if conv.listed else in_blocks
     if conv.grouped and (conv.met or in_blocks == conv.in_per_out):
         blocks = -(-out_blocks // conv.out_per_in) * conv.in_per_out
     width = conv.width + sum(conv.padding[1])

@@ -79,7 +79,7 @@ def bound(conv: Conv2d, tile: ConvTile, config: Config) -> int:
     whole = wgt_cycles * parts
     outside = tile.weights_outside
     weights = whole * (tiles_k if outside else tiles)
-    loads = tiles * parts * inp_cycles + weights
+    loads = tiles * (1 if conv.listed else parts) * inp_cycles + weights
     hand_over = unloaded_load_latency(config) + compute_latency(config)
     serial = arithmetic + loads + tiles * parts * hand_over
     # Weights kept over a tile's rows are replaced only when the last row has used them.
@@ -103,8 +103,7 @@ def candidates(conv: Conv2d, config: Config, vthreads: int) -> Iterator[ConvTile
     axes = ("none",) if vthreads == 1 else ("out", "rows", "none")
     inside = conv.params_by_place or 3 * conv.out_blocks > config.acc_depth // 4
     reduction = conv.reduction_blocks
-    # What is reached by a list is reached at once.
-    in_options = [reduction] if conv.met or conv.listed else options(reduction)
+    in_options = [reduction] if conv.met else options(reduction)
     for columns in options(conv.out_width):
         found = False
         for out_blocks in options(conv.out_blocks):
@@ -161,12 +160,16 @@ def choose_tile(
         No tile fits; the message says what the smallest one needs.
     """
     found = list(candidates(conv, config, vthreads))
+    if conv.listed:
+        # All inputs are loaded before weights in parts, which then cannot come while the operator
+        # before still computes; whole weights can.
+        found = [t for t in found if t.in_blocks == conv.reduction_blocks] or found
     bounds = [bound(conv, tile, config) for tile in found]
     likely = sorted(range(len(found)), key=bounds.__getitem__)[:_SKIMMED]
     skimmed = sorted((play(conv, found[n], config, steps=_SKIM_STEPS), n) for n in likely)
     ranked = sorted((play(conv, found[n], config), n) for _, n in skimmed[:_PLAYED])
     if not ranked:
-        least = conv.reduction_blocks if conv.met or conv.listed else 1
+        least = conv.reduction_blocks if conv.met else 1
         window = input_window(conv, 1, 1, 1, least)
         weights = weight_entries(conv, 1, least) + len(conv.listed)
         raise LoweringError(

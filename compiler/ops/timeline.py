@@ -152,7 +152,8 @@ class _Player:
             self._outside(tiles, sum(parts))
         for number, part in enumerate(parts):
             ready = [
-                self._bring(t, tile, part, weights=not outside) for t, tile in enumerate(tiles)
+                self._bring(t, tile, part, first=number == 0, weights=not outside)
+                for t, tile in enumerate(tiles)
             ]
             last = number == len(parts) - 1
             for t, tile in enumerate(tiles):
@@ -174,13 +175,14 @@ class _Player:
         if shared:
             self.weights_there[1] = self.weights_there[0]
 
-    def _bring(self, t: int, tile: Tile, part: int, *, weights: bool) -> float:
-        blocks, rows, columns = input_window(self.conv, *tile, part)
-        free = self.inputs_free[t]
-        there = self._load.move(free, blocks * rows, columns * self._inp)
+    def _bring(self, t: int, tile: Tile, part: int, *, first: bool, weights: bool) -> float:
+        free, there = self.inputs_free[t], 0.0
+        if first or not self.conv.listed:
+            blocks, rows, columns = input_window(self.conv, *tile, part)
+            there = self._load.move(free, blocks * rows, columns * self._inp)
         if weights:
             entries = weight_entries(self.conv, tile[0], part)
-            there = self._load.move(free, 1, entries * self._wgt)
+            there = self._load.move(self.weights_free[t], 1, entries * self._wgt)
         self._load.data_end += 4 * self._fetch
         return max(there, self.weights_there[t]) + 1
 
