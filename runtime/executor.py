@@ -115,5 +115,9 @@ def memory_bytes(module: Module) -> int:
     """Return the bytes that one more memory costs a simulator: its arena and its scratchpads."""
     config = module.config
     buffers = config.inp_bytes + config.acc_bytes + config.acc_depth * config.out_elem_bytes
-    host = sum(int(np.prod(t.shape)) for t in module.tensors.values() if t.data is None)
+    host = sum(
+        int(np.prod(t.shape)) * np.dtype(t.dtype).itemsize
+        for t in module.tensors.values()
+        if t.data is None
+    )
     return module.arena_bytes + buffers + config.batch * host

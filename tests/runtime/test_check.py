@@ -14,9 +14,9 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.network import pipeline
 from vdla.compiler.network.layout import Layout
 from vdla.compiler.network.memory import place_buffers
-from vdla.module import Module, Segment
+from vdla.module import Layer, Module, Segment
 from vdla.runtime.api import Network
-from vdla.runtime.check import Difference, graph_of, spread
+from vdla.runtime.check import Difference, compare, graph_of, spread
 from vdla.runtime.devices import open_device
 from vdla.runtime.executor import execute
 
@@ -111,3 +111,21 @@ def test_the_executor_keeps_every_buffer(module: Module) -> None:
     want = Interpreter(graph).run(images, keep_all=True)
     for index, buffer in enumerate(apart.buffers):
         np.testing.assert_array_equal(outcome.buffers[index], want[buffer.tensor])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "got", "want", "same"),
+    [
+        ("float32", [1.0, 100.0], [1.005, 100.0], True),  # a ten-thousandth of the largest
+        ("float32", [1.0, 100.0], [1.02, 100.0], False),
+        ("float16", [1.0, 100.0], [1.02, 100.0], True),
+        ("float32", [np.inf, np.nan, 1.0], [np.inf, np.nan, 1.0], True),
+        ("float32", [np.inf, 1.0], [-np.inf, 1.0], False),
+        ("float32", [np.nan, 1.0], [2.0, 1.0], False),
+        ("int32", [1, 100], [1, 101], False),
+    ],
+)
+def test_what_counts_as_equal(dtype: str, got: list[float], want: list[float], same: bool) -> None:
+    layer = Layer("exp", "exp", ("x",), ("y",), {}, "cpu")
+    found = compare(layer, np.array([got], dtype), np.array([want], dtype))
+    assert (found is None) is same

@@ -166,3 +166,35 @@ def test_several_inputs_come_by_name_and_in_equal_number():
         Interpreter(graph).run(np.zeros((1, 3), np.int8))
     with pytest.raises(InputError, match="same number of images, not {'a': 1, 'b': 2}"):
         Interpreter(graph).run({"a": np.zeros((1, 3), np.int8), "b": np.zeros((2, 3), np.int8)})
+
+
+def rounding():
+    """A float operator before a quantize, as between two quantized parts."""
+    x, y = (Tensor(name, (1, 3), np.dtype(np.float32)) for name in "xy")
+    z = Tensor("z", (1, 3), INT8, quant(0.5))
+    nodes = [
+        Node("root", "sqrt", ("x",), ("y",), {}),
+        Node("round", "quantize", ("y",), ("z",), {"rounding": "even"}),
+    ]
+    return Graph("rounding", [x, y, z], nodes, ["x"], ["z"])
+
+
+def test_what_others_rounded_is_taken_a_step_away_at_most():
+    run = Interpreter(rounding()).run
+    x = np.array([[4, 9, 16]], np.float32)
+    assert run(x)["z"].tolist() == [[4, 6, 8]]
+    near, far = np.array([[4, 7, 8]], np.int8), np.array([[4, 6, 10]], np.int8)
+    assert run(x, rounded={"z": near})["z"].tolist() == [[4, 7, 8]]
+    assert run(x, rounded={"z": far})["z"].tolist() == [[4, 6, 8]]
+    # Nothing but quantized floats is taken.
+    assert run(x, rounded={"y": x})["z"].tolist() == [[4, 6, 8]]
+    both = np.concatenate([near, far])
+    assert run(x.repeat(2, 0), rounded={"z": both})["z"].tolist() == [[4, 6, 8]] * 2
+
+
+def test_inputs_of_a_network_that_takes_one_image_at_a_time():
+    run = Interpreter(reshaped((6,))).run
+    with pytest.raises(InputError, match=r"must have the shape \(1, 2, 3\), or \(n, ...\)"):
+        run(np.zeros((3, 2), np.int8))
+    with pytest.raises(InputError, match="must be int8, not uint8"):
+        run(np.zeros((1, 2, 3), np.uint8))
