@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -23,8 +23,20 @@ NHWC = (0, 2, 3, 1)
 NCHW = (0, 3, 1, 2)
 """What brings it back."""
 
-_DEFAULTS: Mapping[str, Any] = {"clip": (-inf, inf), "rounding": "single"}
-"""Attributes that hold nothing where the file's arithmetic is that of real numbers."""
+_KEEPING = frozenset(
+    {
+        "expand",
+        "gather",
+        "max_pool2d",
+        "pad",
+        "reduce_max",
+        "reshape",
+        "resize",
+        "slice",
+        "transpose",
+    }
+)
+"""Operators whose output means what their first input means."""
 
 
 class Builder:
@@ -51,10 +63,22 @@ class Builder:
         self._materialized: dict[int, Tensor] = {}
         self._kept: list[Constant] = []
         self._current: OnnxNode | None = None
+        self._first = 0
 
     def start(self, node: OnnxNode) -> None:
         """Name what is emitted from here on after a node of the file."""
         self._current = node
+        self._first = len(self.nodes)
+
+    def attribute(self, value: Value, name: str) -> None:
+        """Note the file's name of what its current node computed, in whichever layout."""
+        while isinstance(value, Tensor) and not self.tensors[value.name].source:
+            value = replace(self.tensors[value.name], source=name)
+            self.tensors[value.name] = value
+            makers = [n for n in self.nodes[self._first :] if n.outputs[0] == value.name]
+            if not makers or makers[0].op not in ("reshape", "transpose"):
+                return
+            value = self.tensors[makers[0].inputs[0]]
 
     def input(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Add an input of the graph."""
@@ -111,23 +135,50 @@ class Builder:
             Those of the table; a clip and a rounding that change nothing may be left out.
         """
         spec, name = OPS[op], self._unique(f"{op}_{self._place}")
-        for key in spec.attrs:
-            if key in _DEFAULTS:
-                attrs.setdefault(key, _DEFAULTS[key])
         tensors = [
             self.tensor(value, f"{name}.{_role(spec.inputs, place)}")
             for place, value in enumerate(inputs)
         ]
+        kind = np.dtype(tensors[0].dtype if dtype is None else dtype)
+        if quant is None and op in _KEEPING:
+            quant = self.tensors[tensors[0].name].quant
+        if "clip" in spec.attrs:
+            attrs.setdefault("clip", _range(kind))
+        if "rounding" in spec.attrs:
+            attrs.setdefault("rounding", "single")
         try:
             shape = spec.shape([t.shape for t in tensors], attrs)
         except ModelError as error:
             raise ModelError(f"{self._label}: {error}") from None
-        kind = np.dtype(tensors[0].dtype if dtype is None else dtype)
         output = Tensor(f"{name}.out", shape, kind, quant)
         self.tensors[output.name] = output
         names = tuple(t.name for t in tensors)
         self.nodes.append(Node(name, op, names, (output.name,), attrs))
         return output
+
+    def quantized(self, tensor: Tensor, quant: Quant) -> Tensor:
+        """Return a tensor of integers with a meaning: itself, unless it has another one already."""
+        there = self.tensors[tensor.name].quant
+        if there is None:
+            self._mean(tensor.name, quant)
+            return self.tensors[tensor.name]
+        if there.same_as(quant):
+            return self.tensors[tensor.name]
+        bare = self.emit("cast", [tensor], dtype=tensor.dtype)
+        self._mean(bare.name, quant)
+        return self.tensors[bare.name]
+
+    def _mean(self, name: str, quant: Quant) -> None:
+        """Give a tensor a meaning, and what it was moved from or is moved to."""
+        if self.tensors[name].quant is not None:
+            return
+        self.tensors[name] = replace(self.tensors[name], quant=quant)
+        if quant.axis is not None:
+            return
+        for node in self.nodes:
+            if node.op in _KEEPING and name in (node.inputs[0], node.outputs[0]):
+                self._mean(node.inputs[0], quant)
+                self._mean(node.outputs[0], quant)
 
     def tensor(self, value: Value, name: str) -> Tensor:
         """Return a value as a tensor of the graph; a constant becomes one, once."""
@@ -222,6 +273,12 @@ class Builder:
             chosen = f"{name}_{count}"
         self._names.add(chosen)
         return chosen
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    if dtype.kind not in "iu":
+        return (-inf, inf)
+    return (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
 
 
 def _role(roles: Sequence[str], place: int) -> str:

@@ -79,6 +79,7 @@ def _convert(node: OnnxNode, builder: Builder) -> None:
     for name, value in zip(node.outputs, results, strict=False):
         if name:
             builder.values[name] = value
+            builder.attribute(value, name)
     lost = [name for name in node.outputs[len(results) :] if name]
     if lost:
         node.refuse(

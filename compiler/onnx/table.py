@@ -9,6 +9,8 @@ from .movement import MOVEMENT
 from .node import OnnxNode, Value
 from .pointwise import POINTWISE
 from .products import PRODUCTS
+from .quantized import QUANTIZED
+from .resizing import RESIZING
 from .windows import WINDOWS
 
 __all__ = ["CONVERSIONS"]
@@ -17,6 +19,8 @@ CONVERSIONS: Mapping[str, Callable[[OnnxNode, Builder], Sequence[Value]]] = {
     **MOVEMENT,
     **POINTWISE,
     **PRODUCTS,
+    **QUANTIZED,
+    **RESIZING,
     **WINDOWS,
 }
 """``(node, builder) -> values of the outputs``; operators of constants are computed instead."""

@@ -42,9 +42,9 @@ class Draft:
         """The nodes as they are now; those that were there first keep their order."""
         return list(self._nodes.values())
 
-    def has(self, node: Node) -> bool:
-        """Whether a node is still there, unchanged."""
-        return self._nodes.get(node.name) is node
+    def node(self, name: str) -> Node:
+        """Return the node of a name as it is now."""
+        return self._nodes[name]
 
     def producer(self, tensor: str) -> Node | None:
         """Return the node that computes a tensor; None for inputs and constants."""
@@ -103,35 +103,50 @@ class Draft:
         self._note(changed)
         return changed
 
-    def move(
-        self, node: Node, inputs: tuple[str, ...], attrs: Mapping[str, Any], perm: tuple[int, ...]
+    def put_behind(
+        self,
+        node: Node,
+        op: str,
+        attrs: Mapping[str, Any],
+        *,
+        changed: Node,
+        **fields: Any,
     ) -> None:
-        """Give a node other inputs and attributes, and put a transpose of its output behind it.
+        """Change a node, and put another behind it that makes of its output what it was before.
 
-        Whoever read the output reads the transpose; the node keeps its output's name unless that
-        is one of the graph's.
+        Whoever read the output reads that of the second node. The first keeps its output's name
+        unless that is one of the graph's.
+
+        Parameters
+        ----------
+        node : Node
+        op : str
+            Of the second node.
+        attrs : mapping
+            Of the second node.
+        changed : Node
+            What takes the node's place: of its name, with other inputs, attributes or operator.
+        **fields
+            What is new of its output: dtype, quant, shape.
         """
         old = self.tensors[node.outputs[0]]
-        shape = OPS[node.op].shape([self.tensors[t].shape for t in inputs], attrs)
-        moved = self._unique(f"{old.name}.transposed", self.tensors)
-        inner, outer = (moved, old.name) if old.name in self.outputs else (old.name, moved)
+        between = self._unique(f"{old.name}.{op}", self.tensors)
+        inner, outer = (between, old.name) if old.name in self.outputs else (old.name, between)
         readers = self.readers(old.name)
         self._forget(node)
         del self._producer[old.name]
-        self.tensors[inner] = replace(old, name=inner, shape=shape)
         self.tensors[outer] = replace(old, name=outer)
-        changed = replace(node, inputs=inputs, attrs=dict(attrs), outputs=(inner,))
-        name = self._unique(f"{node.name}.transpose", self._nodes)
-        behind = Node(name, "transpose", (inner,), (outer,), {"perm": perm})
-        for made in (changed, behind):
+        self.tensors[inner] = replace(old, name=inner, **fields)
+        behind = Node(
+            self._unique(f"{node.name}.{op}", self._nodes), op, (inner,), (outer,), dict(attrs)
+        )
+        for made in (replace(changed, outputs=(inner,)), behind):
             self._nodes[made.name], self._producer[made.outputs[0]] = made, made.name
             self._note(made)
         for reader in readers:
-            if reader.name != node.name and outer != old.name:
-                self.change(
-                    self._nodes[reader.name],
-                    inputs=tuple(outer if t == old.name else t for t in reader.inputs),
-                )
+            current = self._nodes[reader.name]
+            inputs = tuple(outer if t == old.name else t for t in current.inputs)
+            self.change(current, inputs=inputs)
 
     def retype(self, tensor: str, **fields: Any) -> None:
         """Change a tensor's shape, dtype, quant or data."""

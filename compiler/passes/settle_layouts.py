@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.graph import Graph, Node, Quant, Tensor
+from vdla.compiler.graph import OPS, Graph, Node, Quant, Tensor
 
 from .dead_code import dead_code
 from .draft import Draft
@@ -174,7 +175,9 @@ def _replace(
             return
         draft.change(node, inputs=tuple(inputs), attrs=attrs)
         return
-    draft.move(node, tuple(inputs), attrs, perm)
+    changed = replace(node, inputs=tuple(inputs), attrs=attrs)
+    shape = OPS[node.op].shape([draft.tensors[t].shape for t in inputs], attrs)
+    draft.put_behind(node, "transpose", {"perm": perm}, changed=changed, shape=shape)
 
 
 def _perm_of(draft: Draft, tensor: str) -> Perm | None:

@@ -11,8 +11,10 @@ from .common_subexpressions import common_subexpressions
 from .dead_code import dead_code
 from .fold_activations import fold_activations
 from .fold_constants import fold_constants
+from .fold_quantization import fold_quantization
 from .fold_scales import fold_scales
 from .settle_layouts import settle_layouts
+from .sign_integers import sign_integers
 
 __all__ = ["PASSES", "run_passes"]
 
@@ -20,6 +22,8 @@ PASSES: Mapping[str, Callable[[Graph], Graph]] = {
     "settle_layouts": settle_layouts,
     "fold_scales": fold_scales,
     "fold_activations": fold_activations,
+    "sign_integers": sign_integers,
+    "fold_quantization": fold_quantization,
     "fold_constants": fold_constants,
     "common_subexpressions": common_subexpressions,
     "dead_code": dead_code,

@@ -13,10 +13,12 @@ from vdla.compiler.onnx import import_onnx
 
 # How many of the heavy operators each has, counted from the files with onnx alone.
 NETWORKS = {
+    "bvlc_alexnet": {"conv2d": 5, "dense": 3, "lrn": 2},
     "densenet121": {"conv2d": 121, "concat": 58},
     "inception_v1": {"conv2d": 57, "dense": 1, "concat": 9},
     "inception_v2": {"conv2d": 69, "dense": 1, "concat": 10},
     "resnet50": {"conv2d": 53, "dense": 1},
+    "shufflenet": {"dense": 1},
     "squeezenet": {"conv2d": 26, "concat": 8},
     "vgg19": {"conv2d": 16, "dense": 3},
     "zfnet512": {"conv2d": 5, "dense": 3, "lrn": 2},
@@ -38,7 +40,7 @@ def test_every_light_network_is_read_as_one_run_of_nhwc_operators(name: str) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["densenet121", "inception_v1", "inception_v2", "resnet50", "squeezenet"]
+    "name", ["densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet"]
 )
 def test_networks_agree_with_onnxruntime(name: str) -> None:
     model = light(name)

@@ -1,0 +1,107 @@
+"""Resize in its versions, and Upsample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import floor
+
+import numpy as np
+
+from .build import Builder
+from .node import OnnxNode, Value
+
+__all__ = ["RESIZING"]
+
+
+def _resize(node: OnnxNode, build: Builder) -> list[Value]:
+    """Every dimension gets a size and a scale, whichever of them the file gives, for whichever."""
+    data = build.operand(node, 0)
+    rank, old = len(data.shape), node.opset < 11
+    at = {"scales": 1} if old else {"roi": 1, "scales": 2, "sizes": 3}
+    axes = [int(a) % rank for a in node.attrs.get("axes", range(rank))]
+    given = {
+        name: build.known(node, place, name).ravel().tolist()
+        for name, place in at.items()
+        if node.has(place)
+    }
+    size, scales = list(data.shape), [1.0] * rank
+    if given.get("sizes"):
+        _sizes(node, given["sizes"], axes, size, scales)
+    elif given.get("scales"):
+        for axis, scale in zip(axes, given["scales"], strict=True):
+            # Files hold float32 scales: 0.6 times 5 must reach 3.
+            size[axis] = floor(float(np.float32(scale) * np.float32(size[axis])))
+            scales[axis] = float(scale)
+    else:
+        node.refuse("it must have sizes or scales", "Export the model again")
+    roi = None
+    if node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        pairs = [(0.0, 1.0)] * rank
+        ends = given.get("roi", [])
+        for k, axis in enumerate(axes):
+            pairs[axis] = (float(ends[k]), float(ends[k + len(axes)]))
+        roi = tuple(pairs)
+    if tuple(size) == data.shape and roi is None and set(scales) == {1.0}:
+        return [data]
+    made = build.emit(
+        "resize",
+        [data],
+        size=tuple(size),
+        scales=tuple(scales),
+        mode=str(node.attrs.get("mode", "nearest")),
+        coordinates=str(
+            "asymmetric" if old else node.attrs.get("coordinate_transformation_mode", "half_pixel")
+        ),
+        nearest=str("floor" if old else node.attrs.get("nearest_mode", "round_prefer_floor")),
+        cubic_a=float(node.attrs.get("cubic_coeff_a", -0.75)),
+        exclude_outside=bool(node.attrs.get("exclude_outside", 0)),
+        antialias=bool(node.attrs.get("antialias", 0)),
+        extrapolation=float(node.attrs.get("extrapolation_value", 0.0)),
+        roi=roi,
+    )
+    return [made]
+
+
+def _sizes(
+    node: OnnxNode, wanted: list[int], axes: list[int], size: list[int], scales: list[float]
+) -> None:
+    """Fill in what sizes say; they may be bounds that one common scale is to keep."""
+    policy = node.attrs.get("keep_aspect_ratio_policy", "stretch")
+    ratios = [w / size[axis] for w, axis in zip(wanted, axes, strict=True)]
+    if policy != "stretch":
+        common = min(ratios) if policy == "not_larger" else max(ratios)
+        ratios = [common] * len(axes)
+        wanted = [floor(common * size[axis] + 0.5) for axis in axes]
+    for axis, ratio, w in zip(axes, ratios, wanted, strict=True):
+        size[axis], scales[axis] = int(w), ratio
+
+
+def _upsample(node: OnnxNode, build: Builder) -> list[Value]:
+    data = build.operand(node, 0)
+    given = node.attrs.get("scales")
+    scales = [
+        float(s) for s in (build.known(node, 1, "scales").ravel() if given is None else given)
+    ]
+    size = tuple(floor(d * s) for d, s in zip(data.shape, scales, strict=True))
+    made = build.emit(
+        "resize",
+        [data],
+        size=size,
+        scales=tuple(scales),
+        mode=str(node.attrs.get("mode", "nearest")),
+        coordinates="asymmetric",
+        nearest="floor",
+        cubic_a=-0.75,
+        exclude_outside=False,
+        antialias=False,
+        extrapolation=0.0,
+        roi=None,
+    )
+    return [made]
+
+
+RESIZING: Mapping[str, Callable[[OnnxNode, Builder], list[Value]]] = {
+    "Resize": _resize,
+    "Upsample": _upsample,
+}
+"""By type; ``(node, builder) -> values of its outputs``."""
