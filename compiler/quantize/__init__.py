@@ -6,13 +6,14 @@ from .integer import clip_levels
 from .pipeline import Quantized, quantize
 from .ranges import Range
 from .report import LayerNoise
-from .samples import Preprocessing, read_samples
+from .samples import Preprocessing, SampleSet, read_samples
 
 __all__ = [
     "LayerNoise",
     "Preprocessing",
     "Quantized",
     "Range",
+    "SampleSet",
     "clip_levels",
     "quantize",
     "read_samples",

@@ -13,7 +13,7 @@ from vdla.compiler.graph import Graph, Node, Quant, Tensor
 from vdla.compiler.graph.quantization import tensor_quant
 
 from .checks import Samples
-from .evaluate import activations, in_double, run_node
+from .evaluate import Tell, activations, in_double, run_node
 from .integer import Form, form_of
 from .weights import as_integers, as_reals, quantize_bias
 
@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 _OPEN = (-np.inf, np.inf)
 
 
-def correct_biases(graph: Graph, integer: Graph, samples: Samples) -> Graph:
+def correct_biases(graph: Graph, integer: Graph, samples: Samples, tell: Tell) -> Graph:
     """Add to each bias what rounding takes from its channel's mean.
 
     Before::
@@ -47,13 +47,14 @@ def correct_biases(graph: Graph, integer: Graph, samples: Samples) -> Graph:
     integer : Graph
         Its integer network.
     samples : dict of str to array
+    tell : callable
     """
     weighted = [n for n in graph.nodes if form_of(graph, n) is Form.WEIGHTED]
     double = in_double(graph)
     rounded = _with_rounded_weights(double, integer, weighted)
     shift = {node.name: np.zeros(double.output_tensor(node).shape[-1]) for node in weighted}
     count = dict.fromkeys(shift, 0)
-    for values in activations(graph, samples):
+    for values in activations(graph, samples, "biases", tell):
         for node in weighted:
             data = node.inputs[0]
             quant = tensor_quant(integer.input_tensors(integer.node(node.name))[0])

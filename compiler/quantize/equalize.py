@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vdla.compiler.graph import Graph, Node, Tensor
 
 from .checks import Samples, check_finite
-from .evaluate import activations
+from .evaluate import Tell, activations
 from .integer import Form, form_of, weight_axis
 
 __all__ = ["equalize_channels"]
@@ -22,7 +22,7 @@ _LARGEST_GAIN = 2.0**8
 """A channel that hardly ever speaks is not made louder than this."""
 
 
-def equalize_channels(graph: Graph, samples: Samples) -> Graph:
+def equalize_channels(graph: Graph, samples: Samples, tell: Tell) -> Graph:
     """Divide a channel by a gain in one layer, and multiply by it in the next.
 
     Before, with the peaks of the two channels between the layers::
@@ -48,9 +48,10 @@ def equalize_channels(graph: Graph, samples: Samples) -> Graph:
     graph : Graph
         Float.
     samples : dict of str to array
+    tell : callable
     """
     pairs = _pairs(graph)
-    peaks = _peaks(graph, samples, [first.outputs[0] for first, _ in pairs])
+    peaks = _peaks(graph, samples, [first.outputs[0] for first, _ in pairs], tell)
     tensors = dict(graph.tensors)
     for first, second in pairs:
         peak = peaks[first.outputs[0]]
@@ -89,9 +90,9 @@ def _owns_weights(graph: Graph, node: Node) -> bool:
     return all(len(graph.consumers(name)) == 1 for name in node.inputs[1:])
 
 
-def _peaks(graph: Graph, samples: Samples, names: list[str]) -> dict[str, Array]:
+def _peaks(graph: Graph, samples: Samples, names: list[str], tell: Tell) -> dict[str, Array]:
     peaks = {name: np.zeros(graph.tensors[name].shape[-1]) for name in names}
-    for values in activations(graph, samples):
+    for values in activations(graph, samples, "equalization", tell):
         check_finite(graph, values)
         for name, peak in peaks.items():
             np.maximum(peak, np.abs(values[name]).reshape(-1, peak.size).max(axis=0), out=peak)

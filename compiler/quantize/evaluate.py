@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +14,12 @@ from vdla.compiler.reference import Interpreter
 
 from .checks import Samples
 
-__all__ = ["activations", "in_double", "run_node"]
+__all__ = ["Tell", "activations", "in_double", "run_node"]
 
 Array = npt.NDArray[Any]
+
+Tell = Callable[[str, int], None]
+"""Called with what is being done, and how many images were done since the last call."""
 
 _ARRAY_BYTES = 128 << 20
 """Bound on the activations that are held at once, by running a few images at a time."""
@@ -32,8 +35,20 @@ def in_double(graph: Graph) -> Graph:
     return Graph(graph.name, tensors, graph.nodes, graph.inputs, graph.outputs)
 
 
-def activations(graph: Graph, samples: Samples) -> Iterator[dict[str, Array]]:
+def activations(
+    graph: Graph, samples: Samples, doing: str, tell: Tell
+) -> Iterator[dict[str, Array]]:
     """Run the network, a few images at a time.
+
+    Parameters
+    ----------
+    graph : Graph
+        Float.
+    samples : dict of str to array
+    doing : str
+        What for, in a word.
+    tell : callable
+        Told of each few images when whoever reads them is done with them.
 
     Yields
     ------
@@ -45,6 +60,7 @@ def activations(graph: Graph, samples: Samples) -> Iterator[dict[str, Array]]:
     for first in range(0, len(next(iter(samples.values()))), step):
         part = {name: array[first : first + step] for name, array in samples.items()}
         yield {**part, **interpreter.run(part, keep_all=True)}
+        tell(doing, len(next(iter(part.values()))))
 
 
 def images_at_once(graph: Graph) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,14 @@ from vdla.errors import InputError
 from .bias import correct_biases
 from .checks import check_graph, check_samples
 from .equalize import equalize_channels
+from .evaluate import Tell
 from .ranges import CALIBRATIONS, DEFAULT_PERCENTILE, Range, find_ranges
 from .report import LayerNoise, measure_noise
 from .rewrite import rewrite
 
 __all__ = ["ENDS", "Quantized", "quantize"]
+
+Progress = Callable[[int, int, str], None]
 
 ENDS = ("float", "int8")
 """What the quantized network takes and gives."""
@@ -51,6 +54,7 @@ def quantize(
     known: Mapping[str, Range] | None = None,
     ends: str = "int8",
     report: bool = True,
+    progress: Progress | None = None,
 ) -> Quantized:
     """Quantize a float network after training.
 
@@ -85,6 +89,8 @@ def quantize(
         float network does, with a quantize and a dequantize node at its ends.
     report : bool
         Measure each layer's noise on `samples`.
+    progress : callable, optional
+        Called with the steps done, the steps in all, and what is being worked on.
 
     Returns
     -------
@@ -107,12 +113,26 @@ def quantize(
         raise InputError(f"ends must be one of {', '.join(ENDS)}, not {ends!r}.")
     check_graph(graph)
     inputs = check_samples(graph, samples)
+    stages = 1 + equalize + (calibration != "minmax") + bias_correction + report
+    tell = _counting(progress, stages * len(next(iter(inputs.values()))))
     real = run_passes(graph)
     if equalize:
-        real = equalize_channels(real, inputs)
-    ranges = {**find_ranges(real, inputs, calibration, percentile), **(known or {})}
-    integer = rewrite(real, ranges, ends)
+        real = equalize_channels(real, inputs, tell)
+    found = find_ranges(real, inputs, calibration, percentile, tell)
+    integer = rewrite(real, {**found, **(known or {})}, ends)
     if bias_correction:
-        integer = correct_biases(real, integer, inputs)
-    noise = measure_noise(real, integer, inputs) if report else ()
+        integer = correct_biases(real, integer, inputs, tell)
+    noise = measure_noise(real, integer, inputs, tell) if report else ()
     return Quantized(integer, noise)
+
+
+def _counting(progress: Progress | None, total: int) -> Tell:
+    done = 0
+
+    def tell(doing: str, images: int) -> None:
+        nonlocal done
+        done += images
+        if progress is not None:
+            progress(done, total, doing)
+
+    return tell

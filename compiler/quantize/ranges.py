@@ -12,7 +12,7 @@ import numpy.typing as npt
 from vdla.compiler.graph import Graph
 
 from .checks import Samples, check_finite
-from .evaluate import activations
+from .evaluate import Tell, activations
 
 __all__ = ["CALIBRATIONS", "DEFAULT_PERCENTILE", "Histogram", "Range", "find_ranges"]
 
@@ -43,7 +43,11 @@ class Histogram(NamedTuple):
 
 
 def find_ranges(
-    graph: Graph, samples: Samples, calibration: str, percentile: float = DEFAULT_PERCENTILE
+    graph: Graph,
+    samples: Samples,
+    calibration: str,
+    percentile: float,
+    tell: Tell,
 ) -> dict[str, Range]:
     """Return the range of every float activation.
 
@@ -55,6 +59,7 @@ def find_ranges(
     calibration : str
         A key of `CALIBRATIONS`.
     percentile : float
+    tell : callable
 
     Raises
     ------
@@ -62,7 +67,7 @@ def find_ranges(
         An activation is not finite.
     """
     extremes: dict[str, Range] = {}
-    for values in activations(graph, samples):
+    for values in activations(graph, samples, "ranges", tell):
         check_finite(graph, values)
         for name, array in values.items():
             if array.dtype.kind == "f":
@@ -73,7 +78,7 @@ def find_ranges(
     if choose is None:
         return ranges
     counts = {name: np.zeros(_BINS, np.int64) for name in ranges}
-    for values in activations(graph, samples):
+    for values in activations(graph, samples, "histograms", tell):
         for name, limits in ranges.items():
             if limits.low < limits.high:
                 counts[name] += np.histogram(values[name], _BINS, limits)[0]

@@ -14,7 +14,7 @@ from vdla.compiler.graph import Graph, Node, Tensor
 from vdla.compiler.reference import Interpreter
 
 from .checks import Samples
-from .evaluate import activations, run_node
+from .evaluate import Tell, activations, run_node
 from .weights import as_integers, as_reals
 
 __all__ = ["LayerNoise", "measure_noise"]
@@ -46,7 +46,9 @@ class LayerNoise:
     alone_db: float
 
 
-def measure_noise(graph: Graph, integer: Graph, samples: Samples) -> Sequence[LayerNoise]:
+def measure_noise(
+    graph: Graph, integer: Graph, samples: Samples, tell: Tell
+) -> Sequence[LayerNoise]:
     """Compare the integer network with the float one, layer by layer.
 
     Parameters
@@ -57,13 +59,14 @@ def measure_noise(graph: Graph, integer: Graph, samples: Samples) -> Sequence[La
         Its integer network, with nodes of the same names.
     samples : dict of str to array
         Images to compare on.
+    tell : callable
     """
     nodes = [node for node in graph.nodes if graph.output_tensor(node).dtype.kind == "f"]
     pairs = [(node, integer.node(node.name)) for node in nodes]
     signal = dict.fromkeys((node.name for node in nodes), 0.0)
     noise, alone = dict(signal), dict(signal)
     interpreter = Interpreter(integer)
-    for values in activations(graph, samples):
+    for values in activations(graph, samples, "noise", tell):
         first = {name: _stored(values[name], integer.tensors[name]) for name in integer.inputs}
         found = interpreter.run(first, keep_all=True)
         for node, twin in pairs:

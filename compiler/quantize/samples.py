@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ import numpy.typing as npt
 from vdla.compiler.graph import Graph, Tensor
 from vdla.errors import InputError
 
-__all__ = ["LAYOUTS", "Preprocessing", "read_samples"]
+from .ranges import Range
+
+__all__ = ["LAYOUTS", "Preprocessing", "SampleSet", "read_samples"]
 
 Array = npt.NDArray[Any]
 
@@ -85,6 +87,27 @@ class Preprocessing:
         scaled: Array = pixels.astype(np.float64) * self.scale
         return (scaled - np.reshape(self.mean, shape)) / np.reshape(self.std, shape)
 
+    def pixel_range(self) -> Range:
+        """Return the range of what pixels 0..255 become, zero and every channel in it."""
+        ends = np.array([[0.0], [255 * self.scale]])
+        reals = (ends - np.array(self.mean)) / np.array(self.std)
+        return Range(min(0.0, float(reals.min())), max(0.0, float(reals.max())))
+
+
+class SampleSet(NamedTuple):
+    """Calibration inputs, and what is known of them.
+
+    Attributes
+    ----------
+    values : dict of str to array
+        (n, ...) by input name.
+    ranges : dict of str to Range
+        Of inputs that are pixels: what 0 and 255 become, seen or not.
+    """
+
+    values: dict[str, Array]
+    ranges: dict[str, Range]
+
 
 def read_samples(
     path: str | Path,
@@ -92,7 +115,7 @@ def read_samples(
     preprocessing: Preprocessing | None = None,
     *,
     limit: int | None = None,
-) -> dict[str, Array]:
+) -> SampleSet:
     """Read calibration images.
 
     Parameters
@@ -110,8 +133,7 @@ def read_samples(
 
     Returns
     -------
-    dict of str to array
-        (n, ...) by input name.
+    SampleSet
 
     Raises
     ------
@@ -125,20 +147,23 @@ def read_samples(
         tensor = graph.tensors[graph.inputs[0]]
         axis = _image_channels(graph, path)
         pixels = np.moveaxis(_pictures(path, tensor.shape, axis, limit), -1, axis)
-        return {tensor.name: ready(pixels, axis)}
+        return SampleSet({tensor.name: ready(pixels, axis)}, {tensor.name: ready.pixel_range()})
     if path.suffix not in (".npy", ".npz") or not path.exists():
         raise InputError(
             f"Calibration images must be a folder of pictures, an .npy or an .npz file, not {path}"
             f"{'' if path.exists() else ', which does not exist'}. Name one of those."
         )
-    found = {}
+    found = SampleSet({}, {})
     for name, array in _arrays(path, graph).items():
         tensor = graph.tensors[name]
         if tensor.dtype.kind == "f" and array.dtype.kind in "fiub":
             array = _arranged(array, tensor, ready.layout, path)
-            found[name] = ready(array[_chosen(len(array), limit)], _channel_axis(tensor.shape))
+            chosen = array[_chosen(len(array), limit)]
+            found.values[name] = ready(chosen, _channel_axis(tensor.shape))
+            if array.dtype == np.uint8:
+                found.ranges[name] = ready.pixel_range()
         else:
-            found[name] = array[_chosen(len(array), limit)] if array.ndim else array
+            found.values[name] = array[_chosen(len(array), limit)] if array.ndim else array
     return found
 
 

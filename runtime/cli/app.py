@@ -17,6 +17,7 @@ from vdla.runtime.cli import (
     doctor,
     execute,
     listing,
+    quantize,
     simulate,
     synth,
     verilog,
@@ -79,6 +80,7 @@ def _root(
 app.command("simulate")(simulate.simulate)
 app.command("compile")(build.build)
 app.command("run")(execute.execute)
+app.command("quantize")(quantize.quantize)
 app.command("disasm")(listing.disasm)
 app.command("asm")(listing.asm)
 app.command("verilog")(verilog.verilog)

@@ -153,3 +153,7 @@ def uneven(clip: Any = RELU) -> Graph:
     x = net.conv("expand", "input", 12, 1, clip, gains)
     x = net.depthwise("depthwise", x, clip, 1 / gains)
     return net.finish(net.conv("project", x, 6, 1))
+
+
+def silent(doing: str, images: int) -> None:
+    """Hear of progress and do nothing."""

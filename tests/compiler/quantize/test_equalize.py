@@ -10,14 +10,14 @@ from vdla.compiler.quantize.checks import check_samples
 from vdla.compiler.quantize.equalize import equalize_channels
 from vdla.compiler.reference import Interpreter
 
-from .networks import OPEN, RELU, RELU6, FloatDraft, images, uneven
+from .networks import OPEN, RELU, RELU6, FloatDraft, images, silent, uneven
 
 
 @pytest.mark.parametrize("clip", [OPEN, RELU, RELU6])
 def test_an_equalized_network_computes_what_it_did(clip):
     graph = uneven(clip)
     pixels = images(graph, 8)
-    equal = equalize_channels(graph, check_samples(graph, pixels))
+    equal = equalize_channels(graph, check_samples(graph, pixels), silent)
     assert not np.array_equal(
         equal.tensors["depthwise.weight"].data, graph.tensors["depthwise.weight"].data
     )
@@ -28,7 +28,7 @@ def test_an_equalized_network_computes_what_it_did(clip):
 def test_channels_before_a_depthwise_layer_peak_alike():
     graph = uneven()
     pixels = images(graph, 8)
-    equal = equalize_channels(graph, check_samples(graph, pixels))
+    equal = equalize_channels(graph, check_samples(graph, pixels), silent)
 
     def peaks(network):
         return Interpreter(network).run(pixels, keep_all=True)["expand.out"].max(axis=(0, 1, 2))
@@ -45,7 +45,7 @@ def test_no_channel_is_raised_over_the_bound_of_relu6():
     x = net.conv("expand", "input", 4, 1, RELU6, gains)
     graph = net.finish(net.depthwise("depthwise", x, OPEN))
     pixels = images(graph, 8)
-    equal = equalize_channels(graph, check_samples(graph, pixels))
+    equal = equalize_channels(graph, check_samples(graph, pixels), silent)
     before = graph.tensors["expand.weight"].data
     ratio = (equal.tensors["expand.weight"].data / before).reshape(4, -1)[:, 0]
     assert ratio[0] > 10
@@ -66,7 +66,7 @@ def test_what_two_layers_read_is_left():
     net = FloatDraft((1, 4, 4, 3))
     x = net.conv("a", "input", 4, clip=RELU, gains=np.array([0.1, 1, 1, 5]))
     graph = net.finish(net.add("sum", net.conv("b", x, 4), x))
-    equal = equalize_channels(graph, check_samples(graph, images(graph)))
+    equal = equalize_channels(graph, check_samples(graph, images(graph)), silent)
     for name, tensor in graph.tensors.items():
         assert tensor.data is None or np.array_equal(tensor.data, equal.tensors[name].data)
 

@@ -10,7 +10,7 @@ from vdla.compiler.quantize.integer import clip_levels
 from vdla.compiler.quantize.ranges import CALIBRATIONS, Histogram, Range, find_ranges
 from vdla.compiler.quantize.weights import quant_of, quantize_bias, quantize_weights
 
-from .networks import RELU, FloatDraft
+from .networks import RELU, FloatDraft, silent
 
 
 def histogram_of(values):
@@ -26,7 +26,7 @@ def test_minmax_takes_what_was_seen_rounded_outwards():
     net = FloatDraft((1, 2, 2, 1))
     graph = net.finish(net.relu("relu", "input"))
     image = np.array([-1.0, 0.5, 1.001, -3.0], np.float32).reshape(1, 2, 2, 1)
-    ranges = find_ranges(graph, {"input": image.astype(np.float64)}, "minmax")
+    ranges = find_ranges(graph, {"input": image.astype(np.float64)}, "minmax", 100, silent)
     # Ten significant bits of what lies in 1..2 are steps of 1/512.
     assert ranges["input"] == (-3.0, 513 / 512)
     assert ranges["relu.out"] == (0.0, 513 / 512)

@@ -33,37 +33,42 @@ def test_a_folder_of_pictures(graph, channels_first, tmp_path):
     for index, pixels in enumerate(PIXELS):
         Image.fromarray(pixels).save(tmp_path / f"{index}.png")
     (tmp_path / "notes.txt").write_text("no picture")
-    found = read_samples(tmp_path, graph)
-    assert np.array_equal(found["input"], PIXELS)
+    assert np.array_equal(read_samples(tmp_path, graph).values["input"], PIXELS)
     assert np.array_equal(
-        read_samples(tmp_path, channels_first)["input"], PIXELS.transpose(0, 3, 1, 2)
+        read_samples(tmp_path, channels_first).values["input"], PIXELS.transpose(0, 3, 1, 2)
     )
-    assert np.array_equal(read_samples(tmp_path, graph, limit=2)["input"], PIXELS[[0, 2]])
+    assert read_samples(tmp_path, graph).ranges == {"input": (0, 255)}
+    assert np.array_equal(read_samples(tmp_path, graph, limit=2).values["input"], PIXELS[[0, 2]])
 
 
 def test_preprocessing_of_pixels(graph, channels_first, tmp_path):
     np.save(tmp_path / "a.npy", PIXELS)
     ready = Preprocessing(scale=1 / 255, mean=(0.4, 0.5, 0.6), std=(0.1, 0.2, 0.4))
-    found = read_samples(tmp_path / "a.npy", graph, ready)["input"]
+    found = read_samples(tmp_path / "a.npy", graph, ready).values["input"]
     pixel = PIXELS[1, 2, 3] / 255
     expected = [(pixel[0] - 0.4) / 0.1, (pixel[1] - 0.5) / 0.2, (pixel[2] - 0.6) / 0.4]
     np.testing.assert_allclose(found[1, 2, 3], expected)
+    # 0 in the last channel is least, 255 in the first is most.
+    known = read_samples(tmp_path / "a.npy", graph, ready).ranges["input"]
+    assert known == pytest.approx((-4, 6))
     turned = replace(ready, layout="nhwc")
-    first = read_samples(tmp_path / "a.npy", channels_first, turned)["input"]
+    first = read_samples(tmp_path / "a.npy", channels_first, turned).values["input"]
     np.testing.assert_allclose(first, found.transpose(0, 3, 1, 2))
 
 
 def test_arrays(graph, tmp_path):
     np.save(tmp_path / "one.npy", PIXELS[0].astype(np.float32))
-    assert read_samples(tmp_path / "one.npy", graph)["input"].shape == (1, 8, 8, 3)
+    one = read_samples(tmp_path / "one.npy", graph)
+    assert one.values["input"].shape == (1, 8, 8, 3)
+    assert one.ranges == {}
     np.save(tmp_path / "first.npy", PIXELS.transpose(0, 3, 1, 2))
     nchw = Preprocessing(layout="nchw")
-    assert np.array_equal(read_samples(tmp_path / "first.npy", graph, nchw)["input"], PIXELS)
+    assert np.array_equal(read_samples(tmp_path / "first.npy", graph, nchw).values["input"], PIXELS)
     for names in ("input", "images", "whatever"):
         np.savez(tmp_path / "a.npz", **{names: PIXELS})
-        assert np.array_equal(read_samples(tmp_path / "a.npz", graph)["input"], PIXELS)
+        assert np.array_equal(read_samples(tmp_path / "a.npz", graph).values["input"], PIXELS)
     np.savez(tmp_path / "a.npz", images=PIXELS, labels=np.arange(5))
-    assert np.array_equal(read_samples(tmp_path / "a.npz", graph)["input"], PIXELS)
+    assert np.array_equal(read_samples(tmp_path / "a.npz", graph).values["input"], PIXELS)
 
 
 def refused(message):
