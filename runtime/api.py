@@ -21,6 +21,7 @@ from vdla.runtime.executor import Outcome, execute, groups_of, memory_bytes
 from vdla.runtime.inputs import images_in, join_outputs, part_inputs
 from vdla.runtime.modules import fingerprint, kept
 from vdla.runtime.run import Run
+from vdla.runtime.waves import Waves
 
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
@@ -217,6 +218,7 @@ class Network:
         check: bool = False,
         progress: Progress | None = None,
         max_images_at_once: int | None = None,
+        waves: Waves | None = None,
     ) -> Run:
         """Run the network on images.
 
@@ -234,11 +236,14 @@ class Network:
             Called with the steps done, the steps in all, and what runs.
         max_images_at_once : int, optional
             How many images a simulator holds at a time; by default as many as 256 MiB take.
+        waves : Waves, optional
+            Signals of the first image's run to write; the device is ``rtl``.
 
         Raises
         ------
         InputError
-            An input has the wrong shape or dtype, or there is none.
+            An input has the wrong shape or dtype, or there is none; or waves are asked of another
+            device.
         DeviceError
             There is no such device.
         """
@@ -250,7 +255,8 @@ class Network:
         counters: list[Counters] = []
         seconds, difference = 0.0, None
         for index, part in enumerate(parts):
-            outcome = self._execute(self.module, part, device, tell)
+            shown = None if index else waves
+            outcome = self._execute(self.module, part, device, tell, waves=shown)
             outputs.append({name: self._output(outcome, name) for name in self.module.outputs})
             counters = counters or outcome.counters
             seconds += sum(c.cpu_seconds for c in outcome.counters)
@@ -275,10 +281,14 @@ class Network:
         device: str,
         tell: Callable[[str], None],
         keep: bool = False,
+        waves: Waves | None = None,
     ) -> Outcome:
         groups = groups_of(images_in(module, inputs), module)
-        target = open_device(device, module.config, groups)
-        return execute(module, inputs, target, keep=keep, progress=tell)
+        target = open_device(device, module.config, groups, waves=waves)
+        try:
+            return execute(module, inputs, target, keep=keep, progress=tell)
+        finally:
+            target.close()
 
     def _difference(
         self,

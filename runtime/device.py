@@ -101,3 +101,6 @@ class Device(Protocol):
 
     def counters(self) -> Counters:
         """Return what was counted in the last program."""
+
+    def close(self) -> None:
+        """Free what the device holds; it takes no program any more."""

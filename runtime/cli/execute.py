@@ -19,11 +19,13 @@ from vdla.runtime.cli.options import (
 )
 from vdla.runtime.cli.output import note, progress_bar
 from vdla.runtime.cli.report import show_run
+from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, note_empty, waves_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vdla.runtime.api import Network
+    from vdla.runtime.waves import Waves
 
 __all__ = ["execute", "run_network"]
 
@@ -45,16 +47,20 @@ def execute(
     device: DeviceOption = Device.cycle,
     check: CheckOption = False,
     as_json: JsonOption = False,
+    vcd: VcdOption = None,
+    fst: FstOption = None,
+    window: WindowOption = None,
 ) -> None:
     """Run a compiled network on a device."""
     if image is not None and input_file is not None:
         raise typer.BadParameter("--image and --input exclude each other")
+    waves = waves_of(vcd, fst, window, device)
     settings = None if config is None else read_config(config)
 
     from vdla.runtime import api
 
     network = api.load(file, config=settings)
-    run_network(network, image, input_file, device, check=check, as_json=as_json)
+    run_network(network, image, input_file, device, check=check, as_json=as_json, waves=waves)
 
 
 def run_network(
@@ -65,6 +71,7 @@ def run_network(
     *,
     check: bool,
     as_json: bool,
+    waves: Waves | None = None,
 ) -> None:
     """Run `network` on what the options give it and print the result.
 
@@ -72,10 +79,12 @@ def run_network(
     """
     inputs = _inputs(network, image, input_file)
     with progress_bar("running") as progress:
-        run = network.run(inputs, device=device.value, check=check, progress=progress)
+        run = network.run(inputs, device=device.value, check=check, progress=progress, waves=waves)
     show_run(run, as_json=as_json)
     if not network.programs:
         note("nothing of this network runs on the accelerator, which takes int8: all is on the cpu")
+    if waves is not None:
+        note_empty(waves, run)
     if check and not run.bit_exact:
         raise typer.Exit(DIFFERS)
 

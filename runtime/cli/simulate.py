@@ -22,6 +22,7 @@ from vdla.runtime.cli.options import (
     read_config,
 )
 from vdla.runtime.cli.output import progress_bar
+from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, waves_of
 
 __all__ = ["simulate"]
 
@@ -37,10 +38,14 @@ def simulate(
     cache: CacheOption = True,
     check: CheckOption = False,
     as_json: JsonOption = False,
+    vcd: VcdOption = None,
+    fst: FstOption = None,
+    window: WindowOption = None,
 ) -> None:
     """Compile a network, run it on a simulator, and show where its cycles go."""
     if image is not None and input_file is not None:
         raise typer.BadParameter("--image and --input exclude each other")
+    waves = waves_of(vcd, fst, window, device)
     settings = read_config(config)
 
     from vdla.runtime import api
@@ -54,4 +59,4 @@ def simulate(
             cache=cache,
             progress=progress,
         )
-    run_network(network, image, input_file, device, check=check, as_json=as_json)
+    run_network(network, image, input_file, device, check=check, as_json=as_json, waves=waves)

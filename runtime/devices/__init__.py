@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from vdla.config import Config
-from vdla.errors import DeviceError
+from vdla.errors import DeviceError, InputError
 from vdla.runtime.device import Device
+from vdla.runtime.waves import Waves
 
 __all__ = ["NAMES", "open_device"]
 
@@ -12,7 +13,9 @@ NAMES = ("cycle", "functional", "rtl")
 """Devices that run programs."""
 
 
-def open_device(name: str, config: Config, images: int = 1) -> Device:
+def open_device(
+    name: str, config: Config, images: int = 1, *, waves: Waves | None = None
+) -> Device:
     """Return a device.
 
     Parameters
@@ -22,12 +25,20 @@ def open_device(name: str, config: Config, images: int = 1) -> Device:
     config : Config
     images : int
         Memories that a program runs on.
+    waves : Waves, optional
+        Signals of the gateware to write.
 
     Raises
     ------
     DeviceError
         There is no such device.
+    InputError
+        Waves are asked of one without signals.
     """
+    if waves is not None and name != "rtl":
+        raise InputError(
+            f"Waves are signals of the gateware: the device must be rtl, not {name!r}."
+        )
     if name == "functional":
         from .functional import FunctionalDevice
 
@@ -39,5 +50,5 @@ def open_device(name: str, config: Config, images: int = 1) -> Device:
     if name == "rtl":
         from .rtl import RtlDevice
 
-        return RtlDevice(config, images)
+        return RtlDevice(config, images, waves=waves)
     raise DeviceError(f"A device must be one of {', '.join(NAMES)}, not {name!r}.")

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
 from vdla.config import Config
 from vdla.program import Program
 from vdla.runtime.device import Counters, LayerCounters
 from vdla.runtime.rtl import MemorySettings, Simulation, build_top
 from vdla.runtime.rtl.run import RtlMachine, RtlResult
+from vdla.runtime.waves import Waves
 
 from .simulated import SimulatedDevice
 
-__all__ = ["RtlDevice", "Waves"]
+__all__ = ["RtlDevice"]
 
 _WAITING = ("memory", "pop_prev", "pop_next", "push")
-
-
-@dataclass(frozen=True)
-class Waves:
-    """A window of signals to write.
-
-    Attributes
-    ----------
-    path : Path
-        Ends in ``.vcd`` or ``.fst``.
-    begin, end : int
-        Cycles of the run; the window opens a few cycles early.
-    """
-
-    path: Path
-    begin: int = 0
-    end: int = 10_000
 
 
 class RtlDevice(SimulatedDevice):
@@ -45,7 +26,7 @@ class RtlDevice(SimulatedDevice):
     seed : int
         Other than 0: the memory stalls at random.
     waves : Waves, optional
-        Signals of the first run.
+        Signals to write: of the first image, its programs one after the other.
 
     Raises
     ------
@@ -57,19 +38,23 @@ class RtlDevice(SimulatedDevice):
         self, config: Config, images: int = 1, *, seed: int = 0, waves: Waves | None = None
     ) -> None:
         super().__init__(config, images)
-        option = waves.path.suffix[1:] if waves else ""
-        library = build_top(config, option)
-        self._machine = RtlMachine(Simulation(library, MemorySettings.of(config, seed=seed)))
-        self._waves = waves
+        library = build_top(config, waves.option if waves else "")
+        simulation = Simulation(library, MemorySettings.of(config, seed=seed))
+        self._machine = RtlMachine(simulation)
+        self._waves, self._cycles = waves, 0
+        if waves is not None:
+            simulation.waves(waves.path)
         self.result: RtlResult | None = None
 
+    def close(self) -> None:
+        """Free the machine, and finish the file of its waves."""
+        self._machine.simulation.close()
+
     def _simulate(self, program: Program, base: int) -> Counters:
-        simulation = self._machine.simulation
-        if self._waves is not None:
-            now, waves = simulation.cycle, self._waves
-            simulation.waves(waves.path, now + waves.begin, now + waves.end)
-            self._waves = None
-        results = [self._machine.run(program, memory, base=base) for memory in self._memory]
+        shown, *others = self._memory
+        results = [self._machine.run(program, shown, base=base, started=self._show)]
+        self._cycles += results[0].cycles
+        results += [self._machine.run(program, memory, base=base) for memory in others]
         self.result = first = results[0]
         # The hardware counts a whole program's waiting: of a layer only where there is one.
         waiting = {k: n for k, n in first.counters["compute"].items() if k in _WAITING}
@@ -78,3 +63,9 @@ class RtlDevice(SimulatedDevice):
             for x in first.layers
         }
         return Counters(first.cycles, layers)
+
+    def _show(self, zero: int) -> None:
+        """Open the window for a program that starts where the ones before it ended."""
+        waves, zero = self._waves, zero - self._cycles
+        if waves is not None:
+            self._machine.simulation.window(zero + waves.begin, zero + waves.end, zero)

@@ -71,6 +71,9 @@ class SimulatedDevice(ABC):
     def wait(self) -> None:  # noqa: B027 - nothing is left to do, for any simulator
         """Return at once: `launch` has waited."""
 
+    def close(self) -> None:  # noqa: B027 - numpy frees its memory by itself
+        """Do nothing: a simulator in Python holds nothing else."""
+
     def counters(self) -> Counters:
         """Return what was counted in the last program."""
         return self._counters

@@ -6,10 +6,10 @@ import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
@@ -47,16 +47,29 @@ _RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 
 @dataclass(frozen=True, kw_only=True)
 class _Option:
-    """What an option adds: to Verilator's command, to the compiler's, to its input, to the link."""
+    """What an option adds: to Verilator's command, to the compiler's, and to its input.
+
+    `headers` are files of ours by the names under which Verilator's sources include them.
+    """
 
     verilate: tuple[str, ...] = ()
     compile: tuple[str, ...] = ()
     runtime: tuple[str, ...] = ()
-    link: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    optimize: str = "-O1"
+
+    @property
+    def text(self) -> str:
+        """What tells builds with an option apart."""
+        folder = files("vdla.runtime.rtl")
+        ours = [(folder / name).read_text(encoding="utf-8") for name in self.headers.values()]
+        return (
+            f"{self.verilate} {self.compile} {self.runtime} {self.optimize} {self.headers} {ours}"
+        )
 
 
 _OPTIONS = {
-    "": _Option(),
+    "": _Option(optimize="-O2"),
     "vcd": _Option(
         verilate=("--trace-vcd",),
         compile=("-DVDLA_VCD", "-DVM_TRACE=1", "-DVM_TRACE_VCD=1"),
@@ -66,7 +79,7 @@ _OPTIONS = {
         verilate=("--trace-fst",),
         compile=("-DVDLA_FST", "-DVM_TRACE=1", "-DVM_TRACE_FST=1"),
         runtime=("verilated_fst_c.cpp",),
-        link=("-llz4", "-lz"),
+        headers={"lz4.h": "compression.h", "zlib.h": "compression.h"},
     ),
     "coverage": _Option(
         verilate=("--coverage-line",),
@@ -121,7 +134,9 @@ def build(verilog: Callable[[], str], key: str, option: str = "") -> Path:
     """
     tools = find_toolchain()
     harness = files("vdla.runtime.rtl")
-    digest = hashlib.sha256(f"{key} {option} {tools.versions} {_VERILATE} {_COMPILE}".encode())
+    added = _OPTIONS[option]
+    text = f"{key} {added.text} {tools.versions} {_VERILATE} {_COMPILE}"
+    digest = hashlib.sha256(text.encode())
     for name in _HARNESS:
         digest.update((harness / name).read_bytes())
     folder = cache_folder("rtl")
@@ -132,7 +147,7 @@ def build(verilog: Callable[[], str], key: str, option: str = "") -> Path:
     with _lock(library.with_suffix(".lock")):
         if not library.exists():  # someone else may have built it meanwhile
             with tempfile.TemporaryDirectory(dir=folder) as work:
-                compiler = _Compiler(tools, _OPTIONS[option], Path(work), folder)
+                compiler = _Compiler(tools, added, Path(work), folder)
                 _build(verilog(), compiler).replace(library)
     return library
 
@@ -159,14 +174,14 @@ class _Compiler:
         """Return a unit's object file. Verilator's own units are the same for every design."""
         level = "-O1"
         if unit.parent == self.include:
-            key = f"{self.tools.versions} {_COMPILE} {self.option} {unit}"
+            key = f"{self.tools.versions} {_COMPILE} {self.option.text} {unit}"
             object_file = self.cache / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.o"
             if object_file.exists():
                 return str(object_file)
         else:
             object_file = self.work / f"{unit.stem}.o"
             # What runs once, such as initial values, Verilator puts into units of their own.
-            level = "-O0" if unit.stem.endswith("__Slow") else "-O2"
+            level = "-O0" if unit.stem.endswith("__Slow") else self.option.optimize
         partial = self.work / f"{object_file.name}.part"
         folders = [f"-I{self.work}", f"-I{self.include}", f"-I{self.include / 'vltstd'}"]
         flags = [*_COMPILE, level, *self.option.compile, *folders]
@@ -181,6 +196,8 @@ def _build(verilog: str, compiler: _Compiler) -> Path:
     design.write_text(verilog, encoding="utf-8")
     for name in _HARNESS:
         (work / name).write_bytes((files("vdla.runtime.rtl") / name).read_bytes())
+    for name, ours in option.headers.items():
+        (work / name).write_bytes((files("vdla.runtime.rtl") / ours).read_bytes())
     output = ["--Mdir", str(work)]
     run_tool([str(tools.verilator), *_VERILATE, *option.verilate, *output, str(design)], tools.root)
     runtime = [compiler.include / name for name in (*_RUNTIME, *option.runtime)]
@@ -188,5 +205,5 @@ def _build(verilog: str, compiler: _Compiler) -> Path:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(compiler.compile, units))
     library = work / "top.so"
-    run_tool([tools.compiler, "-shared", "-o", str(library), *objects, *option.link, "-lpthread"])
+    run_tool([tools.compiler, "-shared", "-o", str(library), *objects, "-lpthread"])
     return library

@@ -75,12 +75,15 @@ struct Machine {
   std::vector<uint64_t> log[2][kModules];  // starts, finishes
 #if defined(VDLA_VCD) || defined(VDLA_FST)
   std::unique_ptr<Waves> waves;
-  uint64_t waves_begin = 0, waves_end = 0;
-  void dump(uint64_t time) {
-    if (waves && cycle >= waves_begin && cycle < waves_end) waves->dump(time);
+  uint64_t waves_begin = 0, waves_end = 0, waves_zero = 0;
+  void dump(bool high) {
+    if (waves && cycle >= waves_begin && cycle < waves_end)
+      waves->dump(2 * (cycle - waves_zero) + high);
   }
+  void end_waves() { waves_end = std::min(waves_end, cycle); }
 #else
-  void dump(uint64_t) {}
+  void dump(bool) {}
+  void end_waves() {}
 #endif
 
   Machine() {
@@ -100,13 +103,16 @@ struct Machine {
       master.observe(*top);
       record(top->trace_start, log[0]);
       record(top->trace_finish, log[1]);
-      if (top->__SYM__interrupt && !interrupt) interrupt_cycle = cycle;
+      if (top->__SYM__interrupt && !interrupt) {
+        interrupt_cycle = cycle;
+        end_waves();
+      }
       interrupt = top->__SYM__interrupt;
     }
-    dump(2 * cycle);
+    dump(false);
     top->clk = 1;
     top->eval();
-    dump(2 * cycle + 1);
+    dump(true);
     ++cycle;
   }
 
@@ -206,17 +212,27 @@ uint64_t vdla_log(const Machine* machine, uint32_t finishes, uint32_t module, ui
   return log.size();
 }
 
-// Return whether this build can write waves.
-bool vdla_waves(Machine* machine, const char* path, uint64_t begin, uint64_t end) {
+// Open a file of waves; return whether this build can write one, and it is open.
+bool vdla_waves(Machine* machine, const char* path) {
 #if defined(VDLA_VCD) || defined(VDLA_FST)
   machine->waves = std::make_unique<Waves>();
   machine->top->trace(machine->waves.get(), 99);
+  machine->waves->set_time_unit("1ns");
+  machine->waves->set_time_resolution("1ns");
   machine->waves->open(path);
-  machine->waves_begin = begin;
-  machine->waves_end = end;
-  return true;
+  return machine->waves->isOpen();
 #else
   return false;
+#endif
+}
+
+// Write cycles `begin` to `end` to it, until the interrupt rises; the clock of cycle `zero + n`
+// falls at time 2 n.
+void vdla_window(Machine* machine, uint64_t begin, uint64_t end, uint64_t zero) {
+#if defined(VDLA_VCD) || defined(VDLA_FST)
+  machine->waves_begin = begin;
+  machine->waves_end = end;
+  machine->waves_zero = zero;
 #endif
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,8 @@ _PROGRAM_ADDRESS = 0xE000_0000
 _DRAIN_CYCLES = 1000
 """Looked at whether work that FINISH did not wait for is over."""
 _LONGEST_DRAIN = 1_000_000
+_START_CYCLES = 3
+"""From the answer to the write of the start bit to cycle 0, where the bus is idle."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,9 @@ class RtlMachine:
         *,
         base: int = 0,
         cycle_limit: int | None = None,
+        started: Callable[[int], None] = lambda zero: None,
     ) -> RtlResult:
-        """Run a program; the arguments are those of the cycle model.
+        """Run a program; all arguments but the last are those of the cycle model.
 
         Parameters
         ----------
@@ -132,6 +135,8 @@ class RtlMachine:
             Address of element 0 of every memory type, in bytes.
         cycle_limit : int, optional
             Longest run; by default one that only a program that does not end exceeds.
+        started : callable
+            Called with the simulation's cycle that is the run's cycle 0, before it comes.
 
         Raises
         ------
@@ -151,6 +156,7 @@ class RtlMachine:
         simulation.clear_logs()
         self._limit = most_cycles(program) if cycle_limit is None else cycle_limit
         driver.start(program, base, self._limit)
+        started(simulation.cycle + _START_CYCLES)
         driver.wait(timeout_s=float("inf"))
         zero = simulation.interrupt_cycle - driver.cycles
         for _ in range(0, _LONGEST_DRAIN, _DRAIN_CYCLES):

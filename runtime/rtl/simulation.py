@@ -92,7 +92,8 @@ _SIGNATURES: dict[str, tuple[object, Sequence[object]]] = {
     "vdla_memory_idle": (ctypes.c_bool, (_HANDLE,)),
     "vdla_clear_logs": (None, (_HANDLE,)),
     "vdla_log": (_U64, (_HANDLE, _U32, _U32, ctypes.c_void_p, _U64)),
-    "vdla_waves": (ctypes.c_bool, (_HANDLE, ctypes.c_char_p, _U64, _U64)),
+    "vdla_waves": (ctypes.c_bool, (_HANDLE, ctypes.c_char_p)),
+    "vdla_window": (None, (_HANDLE, _U64, _U64, _U64)),
     "vdla_write_coverage": (ctypes.c_bool, (_HANDLE, ctypes.c_char_p)),
 }
 
@@ -237,16 +238,26 @@ class Simulation:
         self._library.vdla_log(self._handle, finishes, module, cycles.ctypes.data, count)
         return cycles.astype(np.int64)
 
-    def waves(self, path: Path, begin: int, end: int) -> None:
-        """Write signals to a file from cycle `begin` to `end`.
+    def waves(self, path: Path) -> None:
+        """Open a file for signals; `window` says when they are written.
 
         Raises
         ------
         DeviceError
-            The library was built without them.
+            The library was built without them, or the file cannot be written.
         """
-        if not self._library.vdla_waves(self._handle, str(path).encode(), begin, end):
-            raise DeviceError("Waves need a library that was built with the option vcd or fst.")
+        if not self._library.vdla_waves(self._handle, str(path).encode()):
+            raise DeviceError(
+                f"Waves need a library that was built with the option vcd or fst, and a file that "
+                f"can be written, not {path}."
+            )
+
+    def window(self, begin: int, end: int, zero: int = 0) -> None:
+        """Write signals in the cycles from `begin` up to `end`, or until the interrupt rises.
+
+        The clock of cycle ``zero + n`` falls at time 2n, and rises at 2n + 1.
+        """
+        self._library.vdla_window(self._handle, begin, end, zero)
 
     def write_coverage(self, path: Path) -> None:
         """Write which lines of the design have run, for ``verilator_coverage``.

