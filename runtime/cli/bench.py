@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vdla.errors import InputError
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     CheckOption,
@@ -39,16 +40,21 @@ THREAD_SETTINGS = (
 @app.command("convs")
 def convs(
     config: ConfigOption = DEFAULT_CONFIG,
+    shapes: Annotated[
+        str, typer.Option("--set", help="resnet18: ten convolutions; mobilenet: nine depthwise.")
+    ] = "resnet18",
     check: CheckOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the ten offloaded convolutions of ResNet-18 with one and with two virtual threads."""
+    """Run convolutions of a network, each alone, with one and with two virtual threads."""
     settings = read_config(config)
 
-    from vdla.runtime.cli.convolutions import measure
+    from vdla.runtime.cli.convolutions import SETS, measure
 
+    if shapes not in SETS:
+        raise InputError(f"A set must be one of {', '.join(SETS)}, not {shapes!r}.")
     with progress_bar("convolutions") as progress:
-        result = measure(settings, check=check, progress=progress)
+        result = measure(settings, shapes=shapes, check=check, progress=progress)
     if as_json:
         emit_json(result)
     else:
@@ -57,15 +63,24 @@ def convs(
         raise typer.Exit(DIFFERS)
 
 
+def _limit(layer: dict[str, Any]) -> str:
+    """Return which of a layer's bounds is the highest."""
+    return max(("compute", "load", "store"), key=layer["bounds"].__getitem__)
+
+
 def _show_convs(result: dict[str, Any]) -> None:
     rows = [
         [
             layer["name"],
             layer["shape"],
             f"{layer['occurrences']}",
-            f"{layer['mac_cycles_ideal']:,}",
+            f"{layer['bounds']['products']:,}",
+            f"{layer['bounds'][_limit(layer)]:,} {_limit(layer)}",
             *(f"{layer['cycles'][threads]:,}" for threads in ("1", "2")),
-            *(f"{100 * layer['mac_utilization'][threads]:.1f} %" for threads in ("1", "2")),
+            *(
+                f"{100 * layer['bounds']['products'] / layer['cycles'][threads]:.1f} %"
+                for threads in ("1", "2")
+            ),
             f"{layer['cycles']['1'] / layer['cycles']['2']:.2f}",
         ]
         for layer in result["layers"]
@@ -74,17 +89,18 @@ def _show_convs(result: dict[str, Any]) -> None:
         "layer",
         "convolution",
         "times",
-        "ideal",
+        "products",
+        "bound",
         "1 thread",
         "2 threads",
         "use, 1",
         "use, 2",
     ]
     show_table([*columns, "speed-up"], rows, text_columns=2)
-    use = result["mac_utilization"]
+    use = result["product_share"]
     typer.echo(
-        f"\nover all, weighted by occurrence: {100 * use['1']:.1f} % of peak with one thread, "
-        f"{100 * use['2']:.1f} % with two, on {result['config']}"
+        f"\nover all, weighted by occurrence: a product in {100 * use['1']:.1f} % of the cycles "
+        f"with one thread, {100 * use['2']:.1f} % with two, on {result['config']}"
     )
     if "bit_exact" in result:
         typer.echo("equal to the interpreter" if result["bit_exact"] else "NOT equal")
