@@ -270,9 +270,12 @@ def _dimensions(value: onnx.ValueInfoProto, path: str) -> list[int | str]:
 
 def _dtype(code: int, name: str, path: str) -> np.dtype[Any]:
     try:
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
     except (KeyError, TypeError, ValueError):
+        dtype = np.dtype(object)
+    if dtype.kind == "O":
         raise ModelError(
-            f"A graph input must have a numeric type, not code {code} ({name!r} of {path}). "
-            "Export the model again."
-        ) from None
+            f"A graph input must be a tensor of numbers, not of type code {code} ({name!r} of "
+            f"{path}). Export the model without it."
+        )
+    return dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import inf, prod
 from typing import Any
 
@@ -15,8 +16,6 @@ from .node import Constant, OnnxNode, Value
 __all__ = ["POINTWISE"]
 
 Conversion = Callable[[OnnxNode, Builder], list[Value]]
-
-_ACCEPTED = "biufc"
 
 
 def _same(op: str, **fixed: Any) -> Conversion:
@@ -119,13 +118,46 @@ def _cast(node: OnnxNode, build: Builder) -> list[Value]:
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
     except (KeyError, TypeError):
         dtype = np.dtype(object)
-    if dtype.kind not in _ACCEPTED or data.dtype.kind not in _ACCEPTED:
+    if not (_is_numeric(dtype) and _is_numeric(data.dtype)):
         name = onnx.TensorProto.DataType.Name(code)
         node.refuse(
             f"a cast must be between numpy's numbers, not from {data.dtype} to {name}",
             "Use float32 or an integer type",
         )
     return [data if dtype == data.dtype else build.emit("cast", [data], dtype=dtype)]
+
+
+def _is_numeric(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is one of numpy's own numbers; packed and 8-bit floats are others'."""
+    return dtype.isbuiltin == 1 and dtype.kind in "biuf"
+
+
+def _cast_like(node: OnnxNode, build: Builder) -> list[Value]:
+    code = onnx.helper.np_dtype_to_tensor_dtype(build.operand(node, 1).dtype)
+    return _cast(replace(node, attrs={"to": code}), build)
+
+
+def _logical(node: OnnxNode, build: Builder) -> list[Value]:
+    """Before: ``Not(a)``, ``And(a, b)``, ``Or(a, b)``. After: ``where`` of constants or b."""
+    inputs = build.operands(node)
+    yes, no = Constant(np.ones((), np.bool_)), Constant(np.zeros((), np.bool_))
+    if node.op == "Not":
+        inputs += [no, yes]
+    else:
+        inputs = [inputs[0], inputs[1], no] if node.op == "And" else [inputs[0], yes, inputs[1]]
+    return [build.emit("where", inputs, dtype=np.bool_)]
+
+
+def _compared(node: OnnxNode, build: Builder) -> list[Value]:
+    """Before: ``GreaterOrEqual(a, b)``. After: ``equal(maximum(a, b), a)``; the others likewise."""
+    lhs, rhs = build.operands(node)
+    most = build.emit("maximum", [lhs, rhs])
+    least = node.op in ("Less", "GreaterOrEqual")
+    made = build.emit("equal", [most, lhs if least else rhs], dtype=np.bool_)
+    if node.op.endswith("OrEqual"):
+        return [made]
+    yes, no = Constant(np.ones((), np.bool_)), Constant(np.zeros((), np.bool_))
+    return [build.emit("where", [made, no, yes], dtype=np.bool_)]
 
 
 def _identity(node: OnnxNode, build: Builder) -> list[Value]:
@@ -151,22 +183,30 @@ def _reciprocal(node: OnnxNode, build: Builder) -> list[Value]:
 
 POINTWISE: Mapping[str, Conversion] = {
     "Add": _same("add"),
+    "And": _logical,
     "Cast": _cast,
+    "CastLike": _cast_like,
     "Clip": _clip,
     "Div": _same("div"),
     "Dropout": _dropout,
     "Equal": _equal,
     "Erf": _same("erf"),
     "Exp": _same("exp"),
+    "Greater": _compared,
+    "GreaterOrEqual": _compared,
     "HardSigmoid": _parametric("hard_sigmoid", alpha=0.2, beta=0.5),
     "HardSwish": _same("hard_swish"),
     "Identity": _identity,
     "LeakyRelu": _parametric("leaky_relu", alpha=0.01),
+    "Less": _compared,
+    "LessOrEqual": _compared,
     "Log": _same("log"),
     "Max": _chained("maximum"),
     "Min": _chained("minimum"),
     "Mul": _same("mul"),
     "Neg": _negative,
+    "Not": _logical,
+    "Or": _logical,
     "PRelu": _same("prelu"),
     "Pow": _power,
     "Reciprocal": _reciprocal,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 import onnx
@@ -26,7 +27,7 @@ _FLOAT: Mapping[str, Conversion] = {**MOVEMENT, **POINTWISE, **PRODUCTS, **WINDO
 _NARROW = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
 
 
-def _quant(node: OnnxNode, build: Builder, place: int, dtype: np.dtype, rank: int) -> Quant:  # type: ignore[type-arg]
+def _quant(node: OnnxNode, build: Builder, place: int, dtype: np.dtype[Any], rank: int) -> Quant:
     """Return what a scale and a zero point at `place` say."""
     scale: Array = build.known(node, place, "scale")
     zero: Array = np.zeros(scale.shape, dtype)
@@ -43,6 +44,14 @@ def _quant(node: OnnxNode, build: Builder, place: int, dtype: np.dtype, rank: in
     return Quant(scale.astype(np.float32), zero, axis)
 
 
+def _refuse(node: OnnxNode, rule: str, dtype: np.dtype[Any]) -> NoReturn:
+    blocks = f" in blocks of {node.attrs['block_size']}" if node.attrs.get("block_size") else ""
+    node.refuse(
+        f"{rule} 8 to 32-bit integers with one scale, or one a channel, not {dtype.name}{blocks}",
+        "Quantize it to 8 bits",
+    )
+
+
 def _dequantize(node: OnnxNode, build: Builder) -> list[Value]:
     """A constant keeps its integers; what is computed gets a dequantize.
 
@@ -55,21 +64,13 @@ def _dequantize(node: OnnxNode, build: Builder) -> list[Value]:
         if values.dtype.name in _NARROW:
             values = values.astype(_NARROW[values.dtype.name])
         whole = values.dtype in (np.int8, np.uint8, np.int16, np.uint16, np.int32)
-        if (
-            not whole
-            or node.attrs.get("block_size", 0)
-            or scale.dtype != np.float32
-            or scale.ndim > 1
-        ):
+        if not whole or node.attrs.get("block_size", 0) or scale.ndim > 1:
             return evaluate(node, build.operands(node))
         quant = _quant(node, build, 1, values.dtype, values.ndim)
-        return [Constant(values, quant, data.source)]
+        kept = Constant(values, quant, data.source)
+        return [kept if scale.dtype == np.float32 else Constant(kept.value.astype(scale.dtype))]
     if node.attrs.get("block_size", 0) or data.dtype.kind not in "iu":
-        node.refuse(
-            f"an activation must be of integers with one scale, or one a channel, not "
-            f"{data.dtype} in blocks",
-            "Quantize it to 8 bits",
-        )
+        _refuse(node, "an activation must be", data.dtype)
     quant = _quant(node, build, 1, data.dtype, len(data.shape))
     return [build.emit("dequantize", [build.quantized(data, quant)], dtype=scale.dtype)]
 
@@ -83,10 +84,7 @@ def _quantize(node: OnnxNode, build: Builder) -> list[Value]:
     elif code:
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
     if node.attrs.get("block_size", 0) or dtype.kind not in "iu":
-        node.refuse(
-            f"it must make integers with one scale, or one a channel, not {dtype.name} in blocks",
-            "Quantize it to 8 bits",
-        )
+        _refuse(node, "it must make", dtype)
     quant = _quant(node, build, 1, dtype, len(data.shape))
     if data.dtype != np.float32:
         data = build.emit("cast", [data], dtype=np.float32)

@@ -12,7 +12,7 @@ from vdla.compiler.graph.shapes import same_padding
 from vdla.compiler.graph.tensor import Tensor
 
 from .build import NCHW, NHWC, Builder
-from .node import OnnxNode, Value
+from .node import Constant, OnnxNode, Value
 
 __all__ = ["WINDOWS"]
 
@@ -137,48 +137,51 @@ def _pool(node: OnnxNode, build: Builder, op: str, fill: float) -> Value:
     window = (sizes[0], sizes[1])
     strides, dilation = _pair(node, "strides"), _pair(node, "dilations")
     padding = _padding(node, image.shape[2:], window, strides, dilation)
+    reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
+    whole = (
+        _ceiled(image.shape[2:], reach, strides, padding)
+        if node.attrs.get("ceil_mode", 0)
+        else padding
+    )
     data = build.transpose(image, NHWC)
     counted = op == "avg_pool2d" and node.attrs.get("count_include_pad", 0)
-    reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
-    if (counted and padding != ((0, 0), (0, 0))) or any(
-        max(padding[k]) >= reach[k] for k in range(2)
-    ):
+    wide = any(max(padding[k]) >= reach[k] for k in range(2))
+    if (counted and padding != ((0, 0), (0, 0))) or wide:
         if op == "avg_pool2d" and not counted:
             node.refuse(
                 f"padding must be smaller than the window, not {padding} for {window}",
                 "Pad less",
             )
-        data, padding = _padded(build, data, padding, fill), ((0, 0), (0, 0))
-    if node.attrs.get("ceil_mode", 0):
-        padding = _ceiled(data.shape[1:3], reach, strides, padding)
-    attrs: dict[str, Any] = {"window": window, "strides": strides, "padding": padding}
+        # What ceil_mode adds after the padding is counted by none.
+        data = _padded(build, data, padding, fill)
+        extra = [max(whole[k][1] - padding[k][1], 0) for k in range(2)]
+        whole = ((0, extra[0]), (0, extra[1]))
+    attrs: dict[str, Any] = {"window": window, "strides": strides, "padding": whole}
     if dilation != (1, 1):
-        return _as_before(build, _dilated(node, build, op, data, dilation, attrs), source)
-    made = build.emit(op, [data], **attrs)
+        made = _dilated(build, op, data, dilation, attrs)
+    else:
+        made = build.emit(op, [data], **attrs)
     return _as_before(build, build.transpose(made, NCHW), source)
 
 
 def _dilated(
-    node: OnnxNode,
-    build: Builder,
-    op: str,
-    data: Value,
-    dilation: tuple[int, int],
-    attrs: Mapping[str, Any],
-) -> Value:
-    """Emit a dilated maximum as the maximum of slices, one a tap."""
-    if op != "max_pool2d" or data.dtype.kind != "f":
-        node.refuse(
-            f"an average must not be dilated, nor a maximum of integers, by {dilation}",
-            "Average without dilation",
-        )
-    window, strides = attrs["window"], attrs["strides"]
-    if attrs["padding"] != ((0, 0), (0, 0)):
-        data = _padded(build, data, attrs["padding"], -inf)
-    n, height, width, channels = data.shape
+    build: Builder, op: str, data: Value, dilation: tuple[int, int], attrs: Mapping[str, Any]
+) -> Tensor:
+    """Emit a dilated pool as the maximum, or the mean, of slices: one a tap.
+
+    Before: ``MaxPool(kernel 2 x 2, dilations 2 x 2)``. After: four ``slice``, three ``maximum``.
+    """
+    window, strides, padding = attrs["window"], attrs["strides"], attrs["padding"]
+    real, size = data.dtype.kind == "f", data.shape[1:3]
+    if padding != ((0, 0), (0, 0)):
+        fill: float = 0.0
+        if op == "max_pool2d":
+            fill = -inf if real else int(np.iinfo(data.dtype).min)
+        data = _padded(build, data, padding, fill)
     reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
-    counts = [(s - r) // d + 1 for s, r, d in zip((height, width), reach, strides, strict=True)]
-    made: Value | None = None
+    counts = [(data.shape[1 + k] - reach[k]) // strides[k] + 1 for k in range(2)]
+    inside = np.zeros(counts, np.float32)
+    made: Tensor | None = None
     for place in range(prod(window)):
         first = [tap * d for tap, d in zip(divmod(place, window[1]), dilation, strict=True)]
         last = [f + (c - 1) * s + 1 for f, c, s in zip(first, counts, strides, strict=True)]
@@ -186,12 +189,21 @@ def _dilated(
             "slice",
             [data],
             begin=(0, *first, 0),
-            end=(n, *last, channels),
+            end=(data.shape[0], *last, data.shape[3]),
             step=(1, *strides, 1),
         )
-        made = tap if made is None else build.emit("maximum", [made, tap])
+        rows, columns = (
+            (begin >= padding[k][0]) & (begin < padding[k][0] + size[k])
+            for k in range(2)
+            for begin in [np.arange(first[k], last[k], strides[k])]
+        )
+        inside += np.outer(rows, columns)
+        combine = "maximum" if op == "max_pool2d" else "add"
+        made = tap if made is None else build.emit(combine, [made, tap])
     assert made is not None
-    return build.transpose(made, NCHW)
+    if op == "max_pool2d":
+        return made
+    return build.emit("div", [made, Constant(inside[None, :, :, None].astype(made.dtype))])
 
 
 def _global_average_pool(node: OnnxNode, build: Builder) -> list[Value]:

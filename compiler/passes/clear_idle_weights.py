@@ -66,7 +66,7 @@ def channel_ranges(graph: Graph) -> dict[str, Bounds]:
     """
     ranges: dict[str, Bounds] = {}
     for tensor in graph.tensors.values():
-        if tensor.dtype.kind in "iu" and tensor.shape and not tensor.is_constant:
+        if tensor.quant is not None and tensor.shape and not tensor.is_constant:
             limits, channels = np.iinfo(tensor.dtype), tensor.shape[-1]
             ranges[tensor.name] = (
                 np.full(channels, limits.min, np.int64),

@@ -82,9 +82,7 @@ def _sign(draft: Draft, tensor: Tensor) -> None:
 
 def _convertible(graph: Graph) -> set[str]:
     """Return the uint8 tensors whose neighbours can all work on int8 as well."""
-    chosen = {t.name for t in graph.tensors.values() if t.dtype == np.uint8 and t.quant is not None}
-    fixed = {t for name in (*graph.inputs, *graph.outputs) for t in (name,) if _is_bare(graph, t)}
-    chosen -= fixed
+    chosen = {t.name for t in graph.tensors.values() if _is_bytes(graph, t)}
     while True:
         lost = set()
         for node in graph.nodes:
@@ -97,10 +95,14 @@ def _convertible(graph: Graph) -> set[str]:
         chosen -= lost
 
 
-def _is_bare(graph: Graph, name: str) -> bool:
-    """Whether an output is an input or a constant, or an input is read by nobody."""
-    produced = graph.producer(name) is not None
-    return not produced and (name in graph.outputs or not graph.consumers(name))
+def _is_bytes(graph: Graph, tensor: Tensor) -> bool:
+    """Whether a tensor is quantized uint8 that can be moved, or given a quantize that moves it."""
+    if tensor.dtype != np.uint8 or tensor.quant is None:
+        return False
+    if tensor.name in graph.outputs and graph.producer(tensor.name) is None:
+        return False
+    outside = tensor.name in graph.inputs or tensor.name in graph.outputs
+    return tensor.quant.axis is None or not outside
 
 
 def _bytes_of(graph: Graph, node: Node) -> set[str]:
