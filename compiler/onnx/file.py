@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import inliner, numpy_helper
 
 from vdla.compiler.graph.tensor import Array
 from vdla.errors import ModelError
@@ -59,7 +59,7 @@ class OnnxFile:
         model = self._open(source)
         self.opset = self._opset(model)
         if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
+            model = inliner.inline_local_functions(model)
         graph = model.graph
         self.name = self._stem or graph.name or "onnx"
         self._load_external(model)
