@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ def compile(
     vthreads: int = 2,
     place: Mapping[str, str] | None = None,
     rank: str = "estimate",
+    without: Collection[str] = (),
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Network:
@@ -68,6 +69,8 @@ def compile(
     rank : str
         What chooses among the schedules of a convolution: ``estimate``, the compiler's analytic
         one, or ``cycle``, the cycle model on the best of those, which takes minutes.
+    without : collection of str
+        Passes to leave out, keys of `vdla.compiler.network.PASSES`; to see what each is worth.
     cache : bool
         Whether compiled networks are kept and found again.
     progress : callable, optional
@@ -91,6 +94,7 @@ def compile(
         "vthreads": vthreads,
         "place": sorted((place or {}).items()),
         "rank": rank,
+        "without": sorted(without),
     }
 
     def make() -> Module:
@@ -103,7 +107,13 @@ def compile(
             measure = cycle_rank(config)
         graph = read_graph(model, bind)
         return compile_graph(
-            graph, config, vthreads=vthreads, place=place, rank=measure, progress=progress
+            graph,
+            config,
+            vthreads=vthreads,
+            place=place,
+            rank=measure,
+            without=without,
+            progress=progress,
         )
 
     if not cache:

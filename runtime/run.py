@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from vdla.module import Module
+from vdla.module import Layer, Module
 from vdla.runtime.device import Counters, LayerCounters
 
 if TYPE_CHECKING:
@@ -66,7 +68,8 @@ class Run:
         """A row a layer.
 
         Columns ``name``, ``op``, ``device``, ``macs`` (one image), ``cycles``,
-        ``mac_utilization``, ``dram_bytes``, and one ``wait_...`` for each cause for which the
+        ``mac_utilization``, ``dram_bytes``, ``dram_bytes_least`` (each weight and each activation
+        once, without padding), and one ``wait_...`` for each cause for which the
         compute module waited, in cycles. What has no time is missing.
         """
         import pandas as pd
@@ -121,9 +124,21 @@ class Run:
                     "cycles": c.cycles,
                     "mac_utilization": macs / (c.cycles * peak) if c.cycles else None,
                     "dram_bytes": c.dram_bytes,
+                    "dram_bytes_least": self._least_bytes(layer),
                     "waiting": dict(c.waiting),
                 }
             else:
-                row |= dict.fromkeys(("cycles", "mac_utilization", "dram_bytes", "waiting"))
+                row |= dict.fromkeys(
+                    ("cycles", "mac_utilization", "dram_bytes", "dram_bytes_least", "waiting")
+                )
             rows.append(row)
         return rows
+
+    def _least_bytes(self, layer: Layer) -> int:
+        """Return the bytes of a layer's tensors, each counted once."""
+        total = 0
+        for name in (*layer.inputs, *layer.outputs):
+            tensor = self.module.tensors[name]
+            images = 1 if tensor.data is not None else self.images_a_pass
+            total += images * prod(tensor.shape) * np.dtype(tensor.dtype).itemsize
+        return total

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .pipeline import compile_graph
+from .pipeline import PASSES, compile_graph
 
-__all__ = ["compile_graph"]
+__all__ = ["PASSES", "compile_graph"]

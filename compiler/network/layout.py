@@ -46,7 +46,13 @@ def blocked_shape(shape: tuple[int, ...], block: int, batch: int) -> BufferShape
 
 
 def lay_out(
-    graph: Graph, placed: Mapping[str, str], blocks: Mapping[str, Blocks], config: Config
+    graph: Graph,
+    placed: Mapping[str, str],
+    blocks: Mapping[str, Blocks],
+    config: Config,
+    *,
+    joined: bool = True,
+    kept_blocked: bool = True,
 ) -> Layout:
     """Return the steps that run a placed graph.
 
@@ -65,8 +71,13 @@ def lay_out(
     blocks : mapping of str to Blocks
         Of each node on VDLA that is not a view.
     config : Config
+    joined : bool
+        Whether consecutive operators share a program.
+    kept_blocked : bool
+        Whether what one operator on VDLA leaves the next one reads where it lies; or each result
+        is unpacked and packed again.
     """
-    builder = _Builder(graph, config)
+    builder = _Builder(graph, config, kept_blocked)
     for index, node in enumerate(graph.nodes):
         if placed[node.name] != VDLA:
             builder.execute(index, node)
@@ -74,16 +85,19 @@ def lay_out(
             builder.alias(node)
         else:
             builder.enqueue(index, node, blocks[node.name])
+            if not joined or not kept_blocked:
+                builder.close()
     builder.close()
     builder.bring_home(graph.outputs)
     return builder.layout
 
 
 class _Builder:
-    def __init__(self, graph: Graph, config: Config) -> None:
+    def __init__(self, graph: Graph, config: Config, kept_blocked: bool) -> None:
         self.layout = Layout()
         self._graph = graph
         self._config = config
+        self._kept_blocked = kept_blocked
         self._home = set(graph.inputs)
         """Tensors that are in host memory."""
         self._places: dict[str, dict[int, int]] = {}
@@ -133,6 +147,9 @@ class _Builder:
         """Return a buffer of a tensor in some blocks, made by a copy where there is none."""
         tensor = self._original.get(tensor, tensor)
         places = self._places.get(tensor, {})
+        if not self._kept_blocked and places:
+            self.bring_home([tensor])
+            places = {}
         if block in places:
             return places[block]
         # Steps go before the program that is being collected, unless it makes what they copy.

@@ -46,7 +46,7 @@ def lives(layout: Layout) -> list[Life]:
     return [Life(first[b], last[b]) for b in range(len(layout.buffers))]
 
 
-def place_buffers(layout: Layout, start: int) -> tuple[list[int], int]:
+def place_buffers(layout: Layout, start: int, *, shared: bool = True) -> tuple[list[int], int]:
     """Return the offset of each buffer, and the end of the memory they need.
 
     The largest buffer is placed first, each at the lowest page where it meets no other in time and
@@ -57,6 +57,8 @@ def place_buffers(layout: Layout, start: int) -> tuple[list[int], int]:
     layout : Layout
     start : int
         First byte that may be used, at a page.
+    shared : bool
+        Whether buffers that never hold values at the same time may share a place.
     """
     sizes = [aligned(prod(shape)) for _, shape in layout.buffers]
     spans = lives(layout)
@@ -64,7 +66,9 @@ def place_buffers(layout: Layout, start: int) -> tuple[list[int], int]:
     placed: list[int] = []
     for buffer in sorted(range(len(sizes)), key=lambda b: (-sizes[b], spans[b].first, b)):
         taken = sorted(
-            (offsets[b], offsets[b] + sizes[b]) for b in placed if spans[b].meets(spans[buffer])
+            (offsets[b], offsets[b] + sizes[b])
+            for b in placed
+            if not shared or spans[b].meets(spans[buffer])
         )
         at = start
         for begin, end in taken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import prod
 from typing import Any
 
@@ -10,6 +10,7 @@ from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ops import LoweredNode, lower_node
 from vdla.compiler.passes.clear_idle_weights import clear_idle_weights
 from vdla.config import Config
+from vdla.errors import ModelError
 from vdla.module import Buffer, MemoryUse, Module, Segment
 
 from .describe import describe_layer, describe_tensor
@@ -17,11 +18,19 @@ from .layout import lay_out
 from .memory import aligned, place_buffers
 from .placement import VDLA, is_view, place_nodes
 from .programs import emit_programs, gather_constants
-from .thin import widen_thin_convolutions
+from .thin import Widened, widen_thin_convolutions
 
-__all__ = ["compile_graph"]
+__all__ = ["PASSES", "compile_graph"]
 
 Progress = Callable[[int, int, str], None]
+
+PASSES: Mapping[str, str] = {
+    "thin": "convolutions of few channels are laid out anew while the host packs their input",
+    "layout": "an operator reads the blocks that the one before left; nothing is unpacked between",
+    "join": "consecutive operators make one program, so that weights come while others compute",
+    "memory": "activations that never live at the same time share memory",
+}
+"""What can be switched off, and what each does."""
 
 
 def compile_graph(
@@ -31,6 +40,7 @@ def compile_graph(
     vthreads: int = 2,
     place: Mapping[str, str] | None = None,
     rank: Callable[..., Any] | None = None,
+    without: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Module:
     """Compile a network for one configuration.
@@ -56,19 +66,24 @@ def compile_graph(
         ``'cpu'`` or ``'vdla'`` by node name.
     rank : callable, optional
         Handed to `vdla.compiler.ops.lower_node`.
+    without : collection of str
+        Keys of `PASSES` to leave out.
     progress : callable, optional
         Called with the stages done, the stages in all and the node being worked on.
 
     Raises
     ------
     ModelError
-        An operator can run nowhere, or `place` asks for what cannot be.
+        An operator can run nowhere, `place` asks for what cannot be, or `without` names no pass.
     LoweringError
         An operator on VDLA fits the buffers at no tiling.
     """
+    _check_passes(without)
     graph = clear_idle_weights(graph)
     placed = place_nodes(graph, config, place)
-    widened = widen_thin_convolutions(graph, config, placed, vthreads)
+    widened = Widened(graph)
+    if "thin" not in without:
+        widened = widen_thin_convolutions(graph, config, placed, vthreads)
     if widened.graph is not graph:
         graph, placed = widened.graph, place_nodes(widened.graph, config, place)
     mine = [n for n in graph.nodes if placed[n.name] == VDLA and not is_view(graph, n)]
@@ -79,10 +94,19 @@ def compile_graph(
         lowered[node.name] = lower_node(graph, node, config, vthreads=vthreads, rank=rank)
 
     blocks = {name: (code.input_block, code.output_block) for name, code in lowered.items()}
-    layout = lay_out(graph, placed, blocks, config)
+    layout = lay_out(
+        graph,
+        placed,
+        blocks,
+        config,
+        joined="join" not in without,
+        kept_blocked="layout" not in without,
+    )
 
     constants = gather_constants(lowered)
-    offsets, tensors_end = place_buffers(layout, constants.image.size)
+    offsets, tensors_end = place_buffers(
+        layout, constants.image.size, shared="memory" not in without
+    )
     programs, uops, end = emit_programs(
         graph, layout, lowered, constants, offsets, tensors_end, config, tell
     )
@@ -112,6 +136,15 @@ def compile_graph(
         memory=memory,
         per_image=graph.per_image,
     )
+
+
+def _check_passes(without: Collection[str]) -> None:
+    unknown = sorted(set(without) - set(PASSES))
+    if unknown:
+        raise ModelError(
+            f"A pass that is left out must be one of {', '.join(PASSES)}, not "
+            f"{', '.join(map(repr, unknown))}."
+        )
 
 
 def _used(graph: Graph) -> list[str]:

@@ -16,6 +16,7 @@ from vdla.runtime.cli.options import (
     CheckOption,
     ConfigOption,
     JsonOption,
+    ModelArgument,
     VthreadsOption,
     read_config,
 )
@@ -106,6 +107,67 @@ def _show_convs(result: dict[str, Any]) -> None:
         typer.echo("equal to the interpreter" if result["bit_exact"] else "NOT equal")
 
 
+@app.command("passes")
+def passes(
+    model: ModelArgument = "resnet18",
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each pass of the compiler is worth: with all of them, and without each."""
+    settings = read_config(config)
+
+    from vdla.runtime.cli.passes import measure_passes
+
+    with progress_bar("passes") as progress:
+        result = measure_passes(model, settings, progress=progress)
+    if as_json:
+        emit_json(result)
+        return
+    whole = result["variants"][0]["cycles"]
+    rows = [
+        [
+            variant["without"] or "(all passes)",
+            f"{variant['cycles']:,}",
+            f"{100 * variant['cycles'] / whole - 100:+.1f} %" if variant["without"] else "",
+            *(f"{variant[key]:,}" for key in ("dram_bytes", "arena_bytes", "host_bytes")),
+        ]
+        for variant in result["variants"]
+    ]
+    columns = ["without", "cycles", "", "bytes moved", "bytes of memory", "bytes by the host"]
+    show_table(columns, rows, text_columns=1)
+    typer.echo()
+    for variant in result["variants"][1:]:
+        typer.echo(f"{variant['without']}: {variant['what']}")
+
+
+@app.command("traffic")
+def traffic(
+    model: ModelArgument = "resnet18",
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Set the bytes that each layer moves against the least: each weight and activation once."""
+    settings = read_config(config)
+
+    from vdla.runtime.cli.passes import measure_traffic
+
+    with progress_bar("traffic") as progress:
+        result = measure_traffic(model, settings, progress=progress)
+    if as_json:
+        emit_json(result)
+        return
+    rows = [
+        [layer["name"], layer["op"], *_moved(layer)]
+        for layer in (*result["layers"], {"name": "all", "op": "", **result})
+    ]
+    show_table(["layer", "operator", "bytes moved", "least", "ratio"], rows, text_columns=2)
+
+
+def _moved(figures: dict[str, Any]) -> tuple[str, str, str]:
+    moved, least = figures["dram_bytes"], figures["dram_bytes_least"]
+    return f"{moved:,}", f"{least:,}", f"{moved / least:.2f}" if least else "-"
+
+
 @app.command("sim")
 def sim(
     model: Annotated[str, typer.Option("--model", help="What to simulate.")] = "resnet18",
@@ -128,7 +190,9 @@ def sim(
 
     start = _cpu_seconds()
     with progress_bar("compiling") as progress:
-        network = api.compile(model, config=settings, vthreads=vthreads, progress=progress)
+        network = api.compile(
+            model, config=settings, vthreads=vthreads, cache=False, progress=progress
+        )
     compile_seconds = _cpu_seconds() - start
     image = random_input(network.input_shape, network.input_dtype)
     seconds: dict[str, list[float]] = {"cycle": [], "functional": []}

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 
+import vdla
 from tests.configs import EVERY
-from tests.networks import Draft, residual
+from tests.networks import Draft, images_for, residual
 from vdla.compiler.graph import Graph
-from vdla.compiler.network import compile_graph
+from vdla.compiler.network import PASSES, compile_graph
 from vdla.compiler.network.layout import Layout, blocked_shape, lay_out
 from vdla.compiler.network.memory import PAGE_BYTES, Life, lives, place_buffers
+from vdla.compiler.reference import Interpreter
 from vdla.config import PYNQ_Z1, Config
+from vdla.errors import ModelError
 from vdla.module import Execute, Launch, Pack, PlacedLayer, Relayout, Unpack
 
 WIDE = EVERY["1x16x32"]
@@ -148,3 +152,36 @@ def test_macs_leave_padding_out() -> None:
     assert macs["down"] == 5 * 4 * 24 * 20
     assert macs["dense"] == 24 * 10
     assert macs["sum"] == 0
+
+
+def test_unjoined_operators_make_a_program_each() -> None:
+    graph = residual()
+    joined, apart = (compile_graph(graph, PYNQ_Z1, without=w) for w in ((), ("join",)))
+    assert (len(joined.programs), len(apart.programs)) == (1, 6)
+    assert len(apart.buffers) == len(joined.buffers)
+
+
+def test_without_layouts_every_result_goes_home_and_comes_back() -> None:
+    module = compile_graph(residual(), PYNQ_Z1, without=("layout",))
+    moved = [type(step) for step in module.steps if isinstance(step, (Pack, Unpack))]
+    # Packed: an input of stem, body, down, pool and dense, and two of sum.
+    assert (moved.count(Pack), moved.count(Unpack)) == (7, 6)
+
+
+def test_without_the_memory_plan_no_two_buffers_share_a_place() -> None:
+    module = compile_graph(residual(), PYNQ_Z1, without=("memory",))
+    assert module.memory.activations == module.memory.activations_unshared
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_no_pass_changes_a_result(name: str) -> None:
+    images = images_for(residual(), 2)
+    run = vdla.compile(residual(), without=[name]).run(images, device="functional", check=True)
+    assert run.bit_exact, run.first_difference
+    (want,) = Interpreter(residual()).run(images).values()
+    np.testing.assert_array_equal(next(iter(run.outputs.values())), want)
+
+
+def test_a_pass_that_is_none_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"must be one of thin, .*, not 'nosuch'"):
+        compile_graph(residual(), PYNQ_Z1, without=["nosuch"])
