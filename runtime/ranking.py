@@ -23,8 +23,7 @@ def cycle_rank(config: Config) -> Measure:
     from vdla.sim import cycle
 
     def measure(schedule: Schedule, tensors: ConvTensors) -> int:
-        arguments = (tensors.data, tensors.weights, tensors.params, tensors.result)
-        operator = build(schedule, arguments, config)
+        operator = build(schedule, tensors.arguments, config)
         return cycle.time(operator.program, operator.memory({})).cycles
 
     return measure

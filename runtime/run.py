@@ -117,7 +117,8 @@ class Run:
         rows = []
         for layer in self.module.layers:
             row: dict[str, Any] = {"name": layer.name, "op": layer.op, "device": layer.device}
-            if timed and layer.device == _VDLA:
+            row["fused_into"] = layer.fused_into or None
+            if timed and layer.device == _VDLA and not layer.fused_into:
                 c = counted.get(layer.name, _UNTOUCHED)
                 macs = layer.macs * self.images_a_pass
                 row |= {

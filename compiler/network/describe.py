@@ -26,7 +26,9 @@ def describe_tensor(tensor: Tensor) -> TensorInfo:
     )
 
 
-def describe_layer(graph: Graph, node: Node, device: str, macs: int) -> Layer:
+def describe_layer(
+    graph: Graph, node: Node, device: str, *, macs: int, fused_into: str = ""
+) -> Layer:
     """Return a node as the module holds it, with the integer parameters that the cpu needs."""
     return Layer(
         name=node.name,
@@ -36,5 +38,6 @@ def describe_layer(graph: Graph, node: Node, device: str, macs: int) -> Layer:
         attrs=dict(node.attrs),
         device=device,
         macs=macs,
+        fused_into=fused_into,
         params=host_params(graph, node) if device == CPU else {},
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler.graph import Graph, Node
+from vdla.compiler.ops import other_operand
 from vdla.config import Config
 from vdla.module import Execute, Launch, Pack, PlacedLayer, Relayout, Step, Unpack
 
@@ -50,6 +51,7 @@ def lay_out(
     placed: Mapping[str, str],
     blocks: Mapping[str, Blocks],
     config: Config,
+    heads: Mapping[str, Node] | None = None,
     *,
     joined: bool = True,
     kept_blocked: bool = True,
@@ -69,8 +71,10 @@ def lay_out(
     placed : mapping of str to str
         Device of each node.
     blocks : mapping of str to Blocks
-        Of each node on VDLA that is not a view.
+        Of each node on VDLA that is not a view and not part of another.
     config : Config
+    heads : mapping of str to Node, optional
+        The convolutions that are computed with an addition behind them, by its name.
     joined : bool
         Whether consecutive operators share a program.
     kept_blocked : bool
@@ -78,13 +82,17 @@ def lay_out(
         is unpacked and packed again.
     """
     builder = _Builder(graph, config, kept_blocked)
+    heads = heads or {}
+    absorbed = {head.name for head in heads.values()}
     for index, node in enumerate(graph.nodes):
+        if node.name in absorbed:
+            continue
         if placed[node.name] != VDLA:
             builder.execute(index, node)
         elif is_view(graph, node):
             builder.alias(node)
         else:
-            builder.enqueue(index, node, blocks[node.name])
+            builder.enqueue(index, node, blocks[node.name], heads.get(node.name))
             if not joined or not kept_blocked:
                 builder.close()
     builder.close()
@@ -119,9 +127,12 @@ class _Builder:
         source = node.inputs[0]
         self._original[node.outputs[0]] = self._original.get(source, source)
 
-    def enqueue(self, index: int, node: Node, blocks: Blocks) -> None:
-        """Append an operator to the program that is being collected."""
-        reads = tuple(self._place(tensor, blocks[0]) for tensor in self._activations(node))
+    def enqueue(self, index: int, node: Node, blocks: Blocks, head: Node | None) -> None:
+        """Append an operator, with the one that is computed before it, to the current program."""
+        activations = self._activations(node)
+        if head is not None:
+            activations = [*self._activations(head), other_operand(head, node)]
+        reads = tuple(self._place(tensor, blocks[0]) for tensor in activations)
         target = self._new_buffer(node.outputs[0], blocks[1])
         self._run.append(PlacedLayer(index, reads, target))
 

@@ -14,6 +14,7 @@ from vdla.errors import ModelError
 from vdla.module import Buffer, MemoryUse, Module, Segment
 
 from .describe import describe_layer, describe_tensor
+from .fusion import fuse_additions
 from .layout import lay_out
 from .memory import aligned, place_buffers
 from .placement import VDLA, is_view, place_nodes
@@ -26,6 +27,7 @@ Progress = Callable[[int, int, str], None]
 
 PASSES: Mapping[str, str] = {
     "thin": "convolutions of few channels are laid out anew while the host packs their input",
+    "fusion": "an addition is computed on the tiles of the convolution before it",
     "layout": "an operator reads the blocks that the one before left; nothing is unpacked between",
     "join": "consecutive operators make one program, so that weights come while others compute",
     "memory": "activations that never live at the same time share memory",
@@ -50,7 +52,7 @@ def compile_graph(
     1. weights that multiply nothing are cleared, which spares uint8 networks the largest;
     2. every operator gets a device, or the network is refused with all that none takes;
     3. convolutions of few channels are laid out anew, to fill the core's lanes;
-    4. operators on VDLA become scheduled tensor expressions;
+    4. operators on VDLA become scheduled tensor expressions, additions fused where it pays;
     5. edges get layouts, runs of VDLA operators become programs, copies go between;
     6. the arena is planned: constants, activations that share memory, micro-ops;
     7. schedules become instructions, and those of a run one program.
@@ -92,6 +94,11 @@ def compile_graph(
     for node in mine:
         tell(node)
         lowered[node.name] = lower_node(graph, node, config, vthreads=vthreads, rank=rank)
+    heads: dict[str, Node] = {}
+    if "fusion" not in without:
+        lowered, heads = fuse_additions(
+            graph, placed, lowered, config, vthreads=vthreads, rank=rank
+        )
 
     blocks = {name: (code.input_block, code.output_block) for name, code in lowered.items()}
     layout = lay_out(
@@ -99,6 +106,7 @@ def compile_graph(
         placed,
         blocks,
         config,
+        heads,
         joined="join" not in without,
         kept_blocked="layout" not in without,
     )
@@ -108,7 +116,7 @@ def compile_graph(
         layout, constants.image.size, shared="memory" not in without
     )
     programs, uops, end = emit_programs(
-        graph, layout, lowered, constants, offsets, tensors_end, config, tell
+        graph, layout, lowered, heads, constants, offsets, tensors_end, config, tell
     )
 
     segments = [Segment(0, constants.image)] if constants.image.size else []
@@ -123,7 +131,13 @@ def compile_graph(
         config=config,
         tensors={name: describe_tensor(graph.tensors[name]) for name in _used(graph)},
         layers=tuple(
-            describe_layer(graph, n, placed[n.name], _macs(graph, n, lowered, widened.macs))
+            describe_layer(
+                graph,
+                n,
+                placed[n.name],
+                macs=widened.macs.get(n.name, graph.macs(n)),
+                fused_into=heads[n.name].name if n.name in heads else "",
+            )
             for n in graph.nodes
         ),
         inputs=graph.inputs,
@@ -152,14 +166,6 @@ def _used(graph: Graph) -> list[str]:
     named = [*graph.inputs, *graph.outputs]
     named += [t for node in graph.nodes for t in (*node.inputs, *node.outputs)]
     return list(dict.fromkeys(named))
-
-
-def _macs(
-    graph: Graph, node: Node, lowered: Mapping[str, LoweredNode], stated: Mapping[str, int]
-) -> int:
-    if node.name in stated:
-        return stated[node.name]
-    return lowered[node.name].macs if node.name in lowered else graph.macs(node)
 
 
 def _counting(progress: Progress | None, total: int) -> Callable[[Node], None]:

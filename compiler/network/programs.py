@@ -58,6 +58,7 @@ def emit_programs(
     graph: Graph,
     layout: Layout,
     lowered: Mapping[str, LoweredNode],
+    heads: Mapping[str, Node],
     constants: Constants,
     offsets: Sequence[int],
     arena_bytes: int,
@@ -84,7 +85,9 @@ def emit_programs(
         ops: list[Op] = []
         nodes = [graph.nodes[layer.layer] for layer in step.layers]
         for number, (layer, node) in enumerate(zip(step.layers, nodes, strict=True)):
-            progress(node)
+            for part in (heads.get(node.name), node):
+                if part is not None:
+                    progress(part)
             code = lowered[node.name]
             fixed = dict(zip(code.constants, constants.offsets[node.name], strict=True))
             moving = {t: offsets[b] for t, b in zip(code.inputs, layer.reads, strict=True)}
@@ -95,7 +98,7 @@ def emit_programs(
             config,
             arena_bytes=arena_bytes,
             uop_base=end,
-            labels=[node.name for node in nodes],
+            labels=[heads.get(node.name, node).name for node in nodes],
         )
         programs.append(made.program)
         if made.uops.size:

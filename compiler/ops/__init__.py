@@ -10,8 +10,16 @@ from .domain import DTYPES
 from .elementwise import lower_elementwise, unsupported_elementwise
 from .lowered import LoweredNode
 from .pooling import lower_max_pool, unsupported_max_pool
+from .residual import other_operand, unsupported_addition
 
-__all__ = ["LoweredNode", "Measure", "lower_node", "unsupported"]
+__all__ = [
+    "LoweredNode",
+    "Measure",
+    "lower_node",
+    "other_operand",
+    "unsupported",
+    "unsupported_addition",
+]
 
 _CONVOLUTIONS = ("avg_pool2d", "conv2d", "dense", "depthwise_conv2d", "mean")
 _ELEMENTWISE = ("add", "quantize", "relu", "relu6")
@@ -38,6 +46,7 @@ def lower_node(
     *,
     vthreads: int = 2,
     rank: Measure | None = None,
+    addition: Node | None = None,
 ) -> LoweredNode:
     """Return a node's schedule and packed constants.
 
@@ -51,6 +60,9 @@ def lower_node(
     rank : callable, optional
         Measures candidate schedules, ``rank(schedule, tensors) -> cycles``; by default an
         analytic estimate ranks them.
+    addition : Node, optional
+        An addition of the node's output for which `unsupported_addition` gives None: both are
+        lowered as one, whose second input is the addition's other operand.
 
     Raises
     ------
@@ -58,7 +70,9 @@ def lower_node(
         The node fits the scratchpads at no tiling.
     """
     if node.op in _CONVOLUTIONS:
-        return lower_convolution(graph, node, config, vthreads=vthreads, measure=rank)
+        return lower_convolution(
+            graph, node, config, vthreads=vthreads, measure=rank, addition=addition
+        )
     if node.op in _ELEMENTWISE:
         return lower_elementwise(graph, node, config, vthreads=vthreads)
     return lower_max_pool(graph, node, config, vthreads=vthreads)

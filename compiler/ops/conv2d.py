@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vdla.compiler.te import (
     Expr,
@@ -19,7 +20,11 @@ from vdla.compiler.te import (
 )
 from vdla.config import Config
 
-__all__ = ["Conv2d", "ConvTensors", "ConvTile", "Place", "conv2d"]
+if TYPE_CHECKING:
+    from .chain import Chain
+    from .mover import Mover
+
+__all__ = ["Added", "Conv2d", "ConvTensors", "ConvTile", "Place", "conv2d"]
 
 Place = tuple[int, int, int, int]
 """Block of weights: output block, input block counted from the group's first, kernel row, column.
@@ -61,6 +66,9 @@ class Conv2d:
         averages of windows that reach into the padding by different amounts.
     clip : (int, int)
         Range of the result.
+    added_passes, added_sets : int
+        Of an addition onto the result within a tile: cycles a vector, of the ALU and to bring the
+        other operand in, and sets of parameters; 0 where nothing is added.
     """
 
     batch_blocks: int
@@ -82,6 +90,8 @@ class Conv2d:
     params_by_place: bool = False
     zero_point: int = 0
     clip: tuple[int, int] = (-128, 127)
+    added_passes: int = 0
+    added_sets: int = 0
 
     @property
     def out_height(self) -> int:
@@ -163,6 +173,26 @@ class ConvTile:
 
 
 @dataclass(frozen=True)
+class Added:
+    """What follows requantization within a tile: another operand brought in and added.
+
+    Attributes
+    ----------
+    data, params : Tensor
+        Places for the operand and for the parameters of the addition.
+    mover : Mover
+        Brings the operand to ACC.
+    chain : Chain
+        The passes of the ALU.
+    """
+
+    data: Tensor
+    params: Tensor
+    mover: Mover
+    chain: Chain
+
+
+@dataclass(frozen=True)
 class ConvTensors:
     """The stages of a convolution: ``data -> pad -> acc (-> listed) -> scaled -> result``.
 
@@ -178,6 +208,15 @@ class ConvTensors:
     result: Tensor
     listed: Tensor | None = None
     listed_weights: Tensor | None = None
+    added: Added | None = None
+
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """Every tensor in memory: what is read, and the result."""
+        more = [self.listed_weights] if self.listed_weights is not None else []
+        if self.added is not None:
+            more += [self.added.data, self.added.params, *self.added.mover.constants]
+        return (self.data, self.weights, self.params, *more, self.result)
 
 
 def conv2d(conv: Conv2d, config: Config) -> ConvTensors:

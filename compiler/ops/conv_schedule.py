@@ -7,7 +7,7 @@ from vdla.compiler.te import IterVar, Schedule, Stage, create_schedule
 from vdla.compiler.te.expr import Const
 from vdla.config import Config
 
-from .conv2d import ConvTensors, ConvTile
+from .conv2d import Added, ConvTensors, ConvTile
 
 __all__ = ["schedule_conv2d"]
 
@@ -75,12 +75,15 @@ def schedule_conv2d(t: ConvTensors, tile: ConvTile, config: Config) -> Schedule:
 
     s[t.scaled].compute_at(out, at)
     scaled = s[t.scaled].leaves
-    s[t.scaled].unroll(scaled[1])
+    if t.added is None:
+        s[t.scaled].unroll(scaled[1])
     s[t.scaled].tensorize(scaled[4], rq(config))
     if tile.params_inside:
         s[pbuf].compute_at(out, at)
     for copied in (t.pad, wbuf, pbuf):
         s[copied].pragma(s[copied].leaves[0], "dma_copy")
+    if t.added is not None:
+        _schedule_added(s, t.added, out, at)
     return s
 
 
@@ -100,3 +103,19 @@ def _schedule_listed(s: Schedule, t: ConvTensors, out: Stage, at: IterVar, confi
     stage.set_scope(Scope.ACC)
     stage.tensorize(b, gemm(config))
     stage.compute_at(out, at)
+
+
+def _schedule_added(s: Schedule, added: Added, out: Stage, at: IterVar) -> None:
+    """Bring a tile of the other operand in, and add it after requantization."""
+    readers = [x for x, _ in added.chain.stages if added.params in s[x].reads()]
+    buffer = s.cache_read(added.params, Scope.ACC, readers)
+    s[buffer].pragma(s[buffer].leaves[0], "dma_copy")
+    added.mover.schedule(s)
+    for stage, intrin in added.chain.stages:
+        s[stage].set_scope(Scope.ACC)
+        s[stage].tensorize(s[stage].leaves[4], intrin)
+    for stage in (*added.mover.stages, *(x for x, _ in added.chain.stages)):
+        s[stage].compute_at(out, at)
+    # The first block is stored while the next is finished.
+    last = s[added.chain.stages[-1][0]]
+    last.unroll(last.leaves[1])

@@ -23,6 +23,7 @@ from .conv_schedule import schedule_conv2d
 from .domain import offset_of, signed
 from .lowered import Array, LoweredNode, blocks_of
 from .packing import group_blocks, grouped_weights, requantize_params, split_weights
+from .residual import add_onto, work_onto
 from .tiling import choose_tile
 
 __all__ = ["Measure", "lower_convolution", "unsupported_convolution"]
@@ -183,9 +184,21 @@ def _averaging(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Desc
 
 
 def lower_convolution(
-    graph: Graph, node: Node, config: Config, *, vthreads: int, measure: Measure | None
+    graph: Graph,
+    node: Node,
+    config: Config,
+    *,
+    vthreads: int,
+    measure: Measure | None,
+    addition: Node | None = None,
 ) -> LoweredNode:
     """Choose a tile for a node and return its schedule with packed constants.
+
+    Parameters
+    ----------
+    addition : Node, optional
+        An addition of the node's output, to compute on its tiles; its other operand is the second
+        input.
 
     Raises
     ------
@@ -193,21 +206,29 @@ def lower_convolution(
         The node fits the scratchpads at no tiling.
     """
     found = _describe(graph, node, config)
-    tensors = conv2d(found.conv, config)
+    conv, tensors = found.conv, conv2d(found.conv, config)
+    constants: dict[Tensor, Array] = {tensors.weights: found.weights, tensors.params: found.params}
+    if tensors.listed_weights is not None and found.listed is not None:
+        constants[tensors.listed_weights] = found.listed
+    inputs: tuple[Tensor, ...] = (tensors.data,)
+    if addition is not None:
+        work = work_onto(graph, node, addition)
+        conv = replace(conv, added_passes=1 + work.passes, added_sets=len(work.sets))
+        tensors = add_onto(tensors, work, config)
+        assert tensors.added is not None
+        constants |= {tensors.added.params: work.packed(config), **tensors.added.mover.constants}
+        inputs = (tensors.data, tensors.added.data)
 
     def rank(tile: ConvTile) -> int:
         assert measure is not None
         return measure(schedule_conv2d(tensors, tile, config), tensors)
 
     tile, cycles = choose_tile(
-        found.conv, config, vthreads=vthreads, measure=None if measure is None else rank
+        conv, config, vthreads=vthreads, measure=None if measure is None else rank
     )
-    constants: dict[Tensor, Array] = {tensors.weights: found.weights, tensors.params: found.params}
-    if tensors.listed_weights is not None and found.listed is not None:
-        constants[tensors.listed_weights] = found.listed
     return LoweredNode(
         schedule_conv2d(tensors, tile, config),
-        (tensors.data,),
+        inputs,
         constants,
         tensors.result,
         config.block_in,

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.compiler.graph import Graph, Node
-from vdla.compiler.graph.quantization import AddParams, add_params, rescale_params
-from vdla.compiler.targets.vdla.intrinsics import Scope, alu, alu_imm, rq
+from vdla.compiler.graph.quantization import add_params, rescale_params
+from vdla.compiler.targets.vdla.intrinsics import Scope
 from vdla.compiler.te import (
-    Expr,
     Schedule,
     Tensor,
-    TensorIntrin,
     compute,
     create_schedule,
     placeholder,
-    requantize,
 )
 from vdla.config import Config
 from vdla.errors import LoweringError
-from vdla.isa import AluOp
 from vdla.timing import compute_latency, store_latency, unloaded_load_latency
 
-from .domain import DTYPES, signed
+from .chain import Chain, Work, work_of
+from .domain import DTYPES
 from .lowered import Array, LoweredNode, blocks_of
 from .mover import Mover, moves_by_product
-from .packing import requantize_params
 
 __all__ = ["lower_elementwise", "unsupported_elementwise"]
 
@@ -57,84 +50,12 @@ def unsupported_elementwise(graph: Graph, node: Node) -> str | None:
     return None
 
 
-_Set = tuple[int, int, int, int, str]
-"""Bias, multiplier, right shift, zero point and rounding of a requantization."""
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What is done to each operand, then to their sum: shift left, requantize."""
-
-    left_shifts: tuple[int, ...]
-    scales: tuple[_Set | None, ...]
-    final: _Set
-    clip: tuple[int, int]
-
-    @property
-    def sets(self) -> list[_Set]:
-        """The parameters of every requantization, in order."""
-        return [*(scale for scale in self.scales if scale is not None), self.final]
-
-
-def _addition(add: AddParams) -> _Work:
-    """Return an addition's work; an operand whose multiplier is one half is shifted instead.
-
-    Half of ``(q - zero) << 20`` is ``(q - zero) << 19`` with nothing to round. The operand of the
-    larger scale has that multiplier. Its zero point moves into the bias of the sum.
-    """
-    shifts: list[int] = []
-    scales: list[_Set | None] = []
-    bias = 0
-    for zero, multiplier, shift in zip(
-        add.input_zero_point, add.input_multiplier, add.input_right_shift, strict=True
-    ):
-        if (multiplier, shift) == (1 << 30, 0):
-            shifts.append(add.left_shift - 1)
-            scales.append(None)
-            bias -= zero << (add.left_shift - 1)
-        else:
-            shifts.append(add.left_shift)
-            scales.append((-(zero << add.left_shift), multiplier, shift, 0, add.rounding))
-    final = (
-        bias,
-        add.output_multiplier,
-        add.output_right_shift,
-        add.output_zero_point,
-        add.rounding,
-    )
-    return _Work(tuple(shifts), tuple(scales), final, add.clip)
-
-
-def _work(graph: Graph, node: Node) -> _Work:
-    if node.op == "add":
-        return _addition(signed(add_params(graph, node), graph, node))
-    scale = signed(rescale_params(graph, node), graph, node)
-    final = (
-        -scale.input_zero_point,
-        scale.multiplier,
-        scale.right_shift,
-        scale.output_zero_point,
-        scale.rounding,
-    )
-    return _Work((0,), (None,), final, scale.clip)
-
-
 def _entries(graph: Graph, node: Node, config: Config) -> int:
     """Return how many blocked entries the operator's tensors hold."""
     shape = graph.output_tensor(node).shape
     batch, rest = (shape[0], shape[1:-1]) if len(shape) > 1 else (1, ())
     blocks = blocks_of(batch, config.batch) * blocks_of(shape[-1], config.block_out)
     return blocks * int(np.prod(rest, dtype=np.int64))
-
-
-def _params(sets: list[_Set], config: Config) -> NDArray[np.int32]:
-    """Pack sets of parameters; the same for every channel."""
-    lanes = np.ones(config.block_out, np.int32)
-    parts = [
-        requantize_params(lanes * bias, lanes * m, lanes * shift, zero, rounding, config)
-        for bias, m, shift, zero, rounding in sets
-    ]
-    return np.concatenate(parts)
 
 
 def lower_elementwise(graph: Graph, node: Node, config: Config, *, vthreads: int) -> LoweredNode:
@@ -147,7 +68,7 @@ def lower_elementwise(graph: Graph, node: Node, config: Config, *, vthreads: int
     LoweringError
         Not even one entry of each operand fits the accumulator buffer.
     """
-    work = _work(graph, node)
+    work = work_of(graph, node)
     entries = _entries(graph, node, config)
     inputs = [
         placeholder((entries, config.batch, config.block_out), "int8", name)
@@ -157,14 +78,14 @@ def lower_elementwise(graph: Graph, node: Node, config: Config, *, vthreads: int
     mover = Mover(config)
     size, cycles = _tile(entries, work, config, vthreads)
     schedule, result = _schedule(inputs, params, work, mover, size, config, vthreads)
-    constants: dict[Tensor, Array] = {params: _params(work.sets, config), **mover.constants}
+    constants: dict[Tensor, Array] = {params: work.packed(config), **mover.constants}
     block = config.block_out
     return LoweredNode(
         schedule, tuple(inputs), constants, result, block, block, graph.macs(node), cycles
     )
 
 
-def _tile(entries: int, work: _Work, config: Config, vthreads: int) -> tuple[int, int]:
+def _tile(entries: int, work: Work, config: Config, vthreads: int) -> tuple[int, int]:
     """Return the entries of a tile, of one virtual thread, and the estimated cycles."""
     operands, params = len(work.scales), 3 * len(work.sets)
     copies = operands * vthreads
@@ -178,11 +99,10 @@ def _tile(entries: int, work: _Work, config: Config, vthreads: int) -> tuple[int
             f"{config.inp_depth} inp entries: enlarge acc_bytes or inp_bytes."
         )
     beats = max(1, config.out_elem_bytes // config.axi_bytes)
-    passes = sum(map(bool, work.left_shifts)) + len(work.sets) + 2 * (operands - 1)
     loads = operands * beats
     load, drain = unloaded_load_latency(config), compute_latency(config)
     by_product = moves_by_product(config)
-    arithmetic = passes + (operands if by_product else loads)
+    arithmetic = work.passes + (operands if by_product else loads)
     best: tuple[int, int] | None = None
     for rounds in range(1, _MOST_TILES + 1):
         tiles = min(rounds * vthreads, entries)
@@ -208,49 +128,27 @@ def _tile(entries: int, work: _Work, config: Config, vthreads: int) -> tuple[int
 def _schedule(
     inputs: list[Tensor],
     params: Tensor,
-    work: _Work,
+    work: Work,
     mover: Mover,
     size: int,
     config: Config,
     vthreads: int,
 ) -> tuple[Schedule, Tensor]:
     shape = inputs[0].shape
-    stages: list[tuple[Tensor, TensorIntrin]] = []
-    number = iter(range(len(work.sets)))
+    chain = Chain(shape, work, params, config)
 
-    def rescaled(x: Tensor, low: int, high: int, name: str) -> Tensor:
-        k = next(number)
-
-        def body(*i: Expr) -> Expr:
-            bias, multiplier, packed = (params[k, part, i[1], i[2]] for part in range(3))
-            return requantize(x[i], bias, multiplier, packed, low, high)
-
-        stages.append((compute(shape, body, name), rq(config)))
-        return stages[-1][0]
-
-    def operand(x: Tensor, left: int, scaled: bool) -> Tensor:
+    def loaded(x: Tensor) -> Tensor:
         last = mover.load(shape, lambda *i: x[i], f"{x.name}.loaded")
         if moves_by_product(config):
             last = mover.move(shape, last, lambda entry: (entry,), f"{x.name}.wide")
-        if left:
-            wide = last
-            last = compute(shape, lambda *i: wide[i] >> -left, f"{x.name}.shifted")
-            stages.append((last, alu_imm(config, AluOp.SHR)))
-        return rescaled(last, 0, -1, f"{x.name}.scaled") if scaled else last
+        return last
 
-    terms = [
-        operand(x, left, scale is not None)
-        for x, left, scale in zip(inputs, work.left_shifts, work.scales, strict=True)
-    ]
-    total = terms[0]
-    if len(terms) == 2:
-        total = compute(shape, lambda *i: terms[0][i] + terms[1][i], "sum")
-        stages.append((total, alu(config, AluOp.ADD)))
-    final = rescaled(total, *work.clip, "scaled")
+    terms = [chain.operand(k, loaded(x), x.name) for k, x in enumerate(inputs)]
+    final = chain.finish(terms)
     result = compute(shape, lambda *i: final[i].astype("int8"), "result")
 
     s = create_schedule(result)
-    pbuf = s.cache_read(params, Scope.ACC, [t for t, _ in stages if params in s[t].reads()])
+    pbuf = s.cache_read(params, Scope.ACC, [t for t, _ in chain.stages if params in s[t].reads()])
     s[pbuf].pragma(s[pbuf].leaves[0], "dma_copy")
     mover.schedule(s)
     out = s[result]
@@ -260,9 +158,9 @@ def _schedule(
         outer, at = out.split(outer, factor=vthreads)
         out.bind(at, "vthread")
     out.pragma(inner, "dma_copy")
-    for stage, intrin in stages:
+    for stage, intrin in chain.stages:
         s[stage].set_scope(Scope.ACC)
         s[stage].tensorize(s[stage].leaves[1], intrin)
-    for stage in (*mover.stages, *(t for t, _ in stages)):
+    for stage in (*mover.stages, *(t for t, _ in chain.stages)):
         s[stage].compute_at(out, at)
     return s, result

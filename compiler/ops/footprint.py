@@ -65,8 +65,9 @@ def fits(conv: Conv2d, tile: ConvTile, config: Config) -> bool:
     copies = 1 if outside and tile.thread_axis == "rows" else threads
     params = param_entries(conv, tile) * (threads if tile.params_inside else 1)
     results = tile.out_blocks * tile.rows * tile.columns * threads
+    other = results if conv.added_passes else 0
     return (
-        blocks * rows * columns * threads <= config.inp_depth
+        blocks * rows * columns * threads + other <= config.inp_depth
         and weights * copies + len(conv.listed) <= config.wgt_depth
-        and results + params <= config.acc_depth
+        and results + other + params + 3 * conv.added_sets <= config.acc_depth
     )

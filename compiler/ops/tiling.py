@@ -69,7 +69,9 @@ def bound(conv: Conv2d, tile: ConvTile, config: Config) -> int:
     alone = 1.0 if threads == 1 else (divided % 2) / divided
     tiles = conv.batch_blocks * tiles_k * tiles_y * tiles_x
 
-    arithmetic = conv.uops + conv.vectors + tiles * _TILE_CYCLES * tile.out_blocks
+    arithmetic = (
+        conv.uops + conv.vectors * (1 + conv.added_passes) + tiles * _TILE_CYCLES * tile.out_blocks
+    )
     if tile.params_inside:
         entry = config.acc_elem_bytes // config.axi_bytes
         load = unloaded_load_latency(config) + compute_latency(config)
@@ -80,6 +82,8 @@ def bound(conv: Conv2d, tile: ConvTile, config: Config) -> int:
     outside = tile.weights_outside
     weights = whole * (tiles_k if outside else tiles)
     loads = tiles * (1 if conv.listed else parts) * inp_cycles + weights
+    if conv.added_passes:
+        loads += conv.vectors * max(1, config.out_elem_bytes // config.axi_bytes)
     hand_over = unloaded_load_latency(config) + compute_latency(config)
     serial = arithmetic + loads + tiles * parts * hand_over
     # Weights kept over a tile's rows are replaced only when the last row has used them.

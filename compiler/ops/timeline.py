@@ -156,6 +156,9 @@ class _Player:
                 for t, tile in enumerate(tiles)
             ]
             last = number == len(parts) - 1
+            if last and self.conv.added_passes:
+                for t, tile in enumerate(tiles):
+                    self._load.move(self.inputs_free[t], tile[0], tile[1] * tile[2] * self._out)
             for t, tile in enumerate(tiles):
                 self._multiply(t, tile, part, ready[t], first=number == 0, last=last)
                 if last and len(parts) == 1:
@@ -203,6 +206,9 @@ class _Player:
         if self.tile.params_inside:
             params = param_entries(self.conv, self.tile) * self._acc
             self.compute += self._drain + self._load.latency + params
+        if self.conv.added_passes:
+            self.compute += self.conv.added_passes * tile[0] * tile[1] * tile[2]
+            self.compute += TIMING.rq_parameter_reads * (tile[0] + self.conv.added_sets)
         done = []
         for _ in range(tile[0]):
             vectors = tile[1] * tile[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .groups import Group, fusion_groups
 from .table import PASSES, run_passes
 
-__all__ = ["PASSES", "run_passes"]
+__all__ = ["PASSES", "Group", "fusion_groups", "run_passes"]

@@ -66,7 +66,7 @@ def _show_layers(layers: Sequence[Mapping[str, Any]]) -> None:
         [
             str(layer["name"]),
             str(layer["op"]),
-            str(layer["device"]),
+            f"in {layer['fused_into']}" if layer["fused_into"] else str(layer["device"]),
             _number(layer["cycles"]),
             _percent(layer["mac_utilization"]),
             _number(layer["dram_bytes"]),

@@ -69,7 +69,7 @@ def test_a_wrong_weight_is_found_in_its_layer(module: Module) -> None:
     run = Network(wrong).run(images_for(residual(), 3), device="functional", check=True)
     assert run.bit_exact is False
     assert run.first_difference is not None
-    assert run.first_difference.startswith("body at (0, ")
+    assert run.first_difference.startswith("sum at (0, ")
     assert run.summary()["bit_exact"] is False
 
 
@@ -84,8 +84,8 @@ def test_a_wrong_memory_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     b = net.conv("b", net.conv("a", x, 16), 16)
     graph = net.finish(net.add("sum", net.conv("c", b, 16), x))
 
-    def overlapping(layout: Layout, start: int) -> tuple[list[int], int]:
-        offsets, end = place_buffers(layout, start)
+    def overlapping(layout: Layout, start: int, *, shared: bool) -> tuple[list[int], int]:
+        offsets, end = place_buffers(layout, start, shared=shared)
         names = [tensor for tensor, _ in layout.buffers]
         offsets[names.index("b.out")] = offsets[names.index("x.out")]
         return offsets, end

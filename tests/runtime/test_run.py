@@ -159,7 +159,7 @@ def test_the_summary_is_plain_and_its_parts_fit_together(network: Network) -> No
         *("stem.unfold", "stem", "body", "sum", "down", "pool", "flat", "dense", "softmax")
     ]
     assert list(layers["body"]) == [
-        *("name", "op", "device", "cycles", "mac_utilization", "dram_bytes"),
+        *("name", "op", "device", "fused_into", "cycles", "mac_utilization", "dram_bytes"),
         *("dram_bytes_least", "waiting"),
     ]
     assert sum(layer["cycles"] or 0 for layer in layers.values()) == summary["cycles"]

@@ -79,6 +79,8 @@ class Layer:
         True multiply-accumulates of one image, padding left out.
     params : mapping
         Integer parameters of an operator on the cpu: numbers, tuples, arrays.
+    fused_into : str
+        The layer whose instructions compute this one as well; empty for a layer of its own.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Layer:
     device: str
     macs: int = 0
     params: Mapping[str, Any] = field(default_factory=dict)
+    fused_into: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tests.networks import Draft, residual
-from vdla.compiler.graph import FusionClass, Graph, Node, Tensor, resnet18
+from vdla.compiler.graph import FusionClass, Graph, Node, Tensor
 from vdla.compiler.passes.groups import fusion_groups
+from vdla.compiler.zoo import resnet18
 
 
 def names(graph: Graph) -> list[list[str]]:
