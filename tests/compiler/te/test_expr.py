@@ -9,7 +9,7 @@ import pytest
 from vdla.compiler.ir.evaluate import Evaluator, exact_bounds
 from vdla.compiler.ir.linear import affine, const_bounds, relax, simplify
 from vdla.compiler.ir.printer import expr_text
-from vdla.compiler.te import Var, compute, maximum, minimum, placeholder, select
+from vdla.compiler.te import Var, compute, maximum, minimum, pick, placeholder, select
 from vdla.compiler.te.expr import Binary, Const, Expr
 from vdla.compiler.te.ranges import value_range
 from vdla.errors import LoweringError
@@ -23,7 +23,7 @@ def random_index(rng: random.Random, depth: int = 4) -> Expr:
     if depth == 0 or rng.random() < 0.2:
         return rng.choice([X, Y, Z, Const(rng.randrange(0, 9))])
     a, b = random_index(rng, depth - 1), random_index(rng, depth - 1)
-    kind = rng.choice(["+", "*c", "//", "%", "min", "max"])
+    kind = rng.choice(["+", "*c", "//", "%", "min", "max", "pick"])
     if kind == "+":
         return a + b
     if kind == "*c":
@@ -32,6 +32,9 @@ def random_index(rng: random.Random, depth: int = 4) -> Expr:
         return a // rng.randrange(1, 6)
     if kind == "%":
         return a % rng.randrange(1, 6)
+    if kind == "pick":
+        values = [rng.randrange(0, 9) for _ in range(rng.randrange(1, 6))]
+        return pick(values, a % len(values))
     return minimum(a, b) if kind == "min" else maximum(a, b)
 
 
@@ -76,6 +79,8 @@ def test_a_last_tile_has_exact_bounds() -> None:
 def test_quotients_give_up_their_multiples() -> None:
     assert simplify((X * 8 + 3) // 8) == X
     assert simplify((X * 8 + 3) % 8) == Const(3)
+    assert simplify((X * 4 + 3) // 8) == simplify(X // 2)
+    assert simplify((X * 6 + 5) // 9) == simplify((X * 2 + 1) // 3)
     assert simplify((X * 6 + Y) // 3) == simplify(X * 2 + Y // 3)
     assert expr_text(simplify((X * 6 + Y - 1) % 3)) == "(y + 2) % 3"
 
@@ -135,5 +140,6 @@ def test_ranges() -> None:
     assert value_range(b.body) == (0, 381)
     assert value_range((b[X] >> 2) - 5) == (-5, 90)
     assert value_range(b[X].astype("int8")) == (0, 127)
+    assert value_range(pick((4, -2, 9), X)) == (-2, 9)
     assert value_range(a[X] * 3) == (-128, 127)  # int8 products wrap
     assert value_range(select(X.lt(2), a[X].astype("int32"), -300)) == (-300, 127)
