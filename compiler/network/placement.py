@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ops import unsupported
@@ -11,9 +12,39 @@ from vdla.errors import ModelError
 
 from .host import host_refusal
 
-__all__ = ["CPU", "VDLA", "is_view", "place_nodes"]
+__all__ = ["CPU", "VDLA", "Placement", "is_view", "place_nodes", "placements"]
 
 CPU, VDLA = "cpu", "vdla"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a node runs, and why not elsewhere.
+
+    Attributes
+    ----------
+    device : str or None
+        None where it can run nowhere.
+    not_on_vdla, not_on_cpu : str or None
+        Reasons; None where it could run there.
+    """
+
+    device: str | None
+    not_on_vdla: str | None
+    not_on_cpu: str | None
+
+
+def placements(graph: Graph, config: Config) -> dict[str, Placement]:
+    """Return where each node would run by its own merits, by name; what runs nowhere included."""
+    found: dict[str, Placement] = {}
+    for node in graph.nodes:
+        on_vdla, on_cpu = _vdla_refusal(graph, node, config), host_refusal(graph, node)
+        if is_view(graph, node):
+            devices = {name: p.device or CPU for name, p in found.items()}
+            on_vdla = _view_refusal(graph, node, devices)
+        device = VDLA if on_vdla is None else CPU if on_cpu is None else None
+        found[node.name] = Placement(device, on_vdla, on_cpu)
+    return found
 
 
 def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -> dict[str, str]:

@@ -18,6 +18,7 @@ from vdla.runtime.cli import (
     execute,
     listing,
     quantize,
+    reading,
     simulate,
     synth,
     verilog,
@@ -80,6 +81,7 @@ def _root(
 app.command("simulate")(simulate.simulate)
 app.command("compile")(build.build)
 app.command("run")(execute.execute)
+app.command("import")(reading.import_model)
 app.command("quantize")(quantize.quantize)
 app.command("disasm")(listing.disasm)
 app.command("asm")(listing.asm)

@@ -10,6 +10,7 @@ import typer
 
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
+    BindOption,
     CacheOption,
     ConfigOption,
     JsonOption,
@@ -17,6 +18,7 @@ from vdla.runtime.cli.options import (
     Rank,
     RankOption,
     VthreadsOption,
+    read_bind,
     read_config,
 )
 from vdla.runtime.cli.output import emit_json, progress_bar
@@ -29,6 +31,7 @@ def build(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE.vdla", help="The file to write.")
     ],
+    bind: BindOption = None,
     config: ConfigOption = DEFAULT_CONFIG,
     vthreads: VthreadsOption = 2,
     rank: RankOption = Rank.estimate,
@@ -45,6 +48,7 @@ def build(
         network = api.compile(
             model,
             config=settings,
+            bind=read_bind(bind),
             vthreads=vthreads,
             rank=rank.value,
             cache=cache,

@@ -92,14 +92,14 @@ def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.
     path : Path
         Any file Pillow can read.
     shape : tuple of int
-        ``(n, height, width, channels)`` with 1 or 3 channels.
+        ``(n, height, width, channels)``, or channels first, with 1 or 3 channels.
     dtype : dtype
         int8 (pixel - 128) or uint8 (pixel).
 
     Returns
     -------
     numpy.ndarray
-        Of shape ``(1, height, width, channels)`` and of `dtype`.
+        Of shape ``(1, *shape[1:])`` and of `dtype`.
 
     Raises
     ------
@@ -110,12 +110,14 @@ def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     kind = np.dtype(dtype)
-    if len(shape) != 4 or shape[3] not in (1, 3) or kind not in (np.int8, np.uint8):
+    first = len(shape) == 4 and shape[3] not in (1, 3)
+    channels = shape[1 if first else 3] if len(shape) == 4 else 0
+    if channels not in (1, 3) or kind not in (np.int8, np.uint8):
         raise InputError(
             f"--image needs a network whose input is int8 or uint8 of 1 or 3 channels, "
             f"not {kind} of shape {shape}; give the tensor itself with --input FILE.npy"
         )
-    _, height, width, channels = shape
+    height, width = shape[2:] if first else shape[1:3]
     try:
         with Image.open(path) as opened:
             deep = opened.mode.startswith(("I", "F"))
@@ -141,11 +143,12 @@ def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.
     pixels: npt.NDArray[np.int16] = np.asarray(picture, dtype=np.int16)
     lowest = int(np.iinfo(kind).min)
     shifted: npt.NDArray[Any] = (pixels + lowest).astype(kind)
-    return shifted.reshape(1, height, width, channels)
+    pixels_last = shifted.reshape(1, height, width, channels)
+    return pixels_last.transpose(0, 3, 1, 2) if first else pixels_last
 
 
 def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return one image of uniform noise, the same on every call.
+    """Return one image of noise, the same on every call.
 
     Parameters
     ----------
@@ -157,23 +160,28 @@ def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[An
     Returns
     -------
     numpy.ndarray
-        Of shape ``(1, *shape[1:])`` and of `dtype`, over the type's whole range.
+        Of shape ``(1, *shape[1:])`` and of `dtype`: integers over the type's whole range, floats
+        of mean 0 and deviation 1.
 
     Raises
     ------
     InputError
-        The type is not one of integers, so it has no range to fill.
+        The type is neither of integers nor of floats.
     """
     import numpy as np
 
-    if np.dtype(dtype).kind not in "iu":
+    kind, source = np.dtype(dtype), np.random.default_rng(SEED)
+    sizes = (1, *shape[1:])
+    if kind.kind == "f":
+        drawn: npt.NDArray[Any] = source.normal(0, 1, sizes).astype(kind)
+        return drawn
+    if kind.kind not in "iu":
         raise InputError(
-            f"Noise must go into an input of integers, not of {np.dtype(dtype)}; "
+            f"Noise must go into an input of numbers, not of {kind}; "
             "give the tensor with --input FILE.npy"
         )
-    limits = np.iinfo(np.dtype(dtype))
-    source = np.random.default_rng(SEED)
+    limits = np.iinfo(kind)
     noise: npt.NDArray[Any] = source.integers(
-        limits.min, limits.max, (1, *shape[1:]), dtype=np.dtype(dtype), endpoint=True
+        limits.min, limits.max, sizes, dtype=kind, endpoint=True
     )
     return noise

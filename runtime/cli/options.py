@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vdla.config import Config
 
 __all__ = [
+    "BindOption",
     "CacheOption",
     "CheckOption",
     "ConfigOption",
@@ -24,6 +25,7 @@ __all__ = [
     "Rank",
     "RankOption",
     "VthreadsOption",
+    "read_bind",
     "read_config",
 ]
 
@@ -44,6 +46,12 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL", help=f"A .tflite or .onnx file, or built in: {', '.join(BUILT_IN)}."
+    ),
+]
+BindOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bind", metavar="NAME=SIZE", help="Fix an open dimension of an .onnx file; repeatable."
     ),
 ]
 ConfigOption = Annotated[
@@ -94,6 +102,27 @@ InputOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 DEFAULT_CONFIG = "PYNQ_Z1"
+
+
+def read_bind(pairs: list[str] | None) -> dict[str, int]:
+    """Return the sizes of dimensions by name.
+
+    Raises
+    ------
+    InputError
+        One is not of the form NAME=SIZE.
+    """
+    from vdla.errors import InputError
+
+    sizes = {}
+    for pair in pairs or []:
+        name, _, size = pair.partition("=")
+        if not name or not size.isdecimal():
+            raise InputError(
+                f"--bind must be a name and a size, such as N=1, not {pair!r}: give one a dimension"
+            )
+        sizes[name] = int(size)
+    return sizes
 
 
 def read_config(text: str) -> Config:

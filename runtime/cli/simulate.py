@@ -7,6 +7,7 @@ import typer
 from vdla.runtime.cli.execute import run_network
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
+    BindOption,
     CacheOption,
     CheckOption,
     ConfigOption,
@@ -19,6 +20,7 @@ from vdla.runtime.cli.options import (
     Rank,
     RankOption,
     VthreadsOption,
+    read_bind,
     read_config,
 )
 from vdla.runtime.cli.output import progress_bar
@@ -31,6 +33,7 @@ def simulate(
     model: ModelArgument,
     image: ImageOption = None,
     input_file: InputOption = None,
+    bind: BindOption = None,
     config: ConfigOption = DEFAULT_CONFIG,
     device: DeviceOption = Device.cycle,
     vthreads: VthreadsOption = 2,
@@ -54,6 +57,7 @@ def simulate(
         network = api.compile(
             model,
             config=settings,
+            bind=read_bind(bind),
             vthreads=vthreads,
             rank=rank.value,
             cache=cache,

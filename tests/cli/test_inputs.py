@@ -139,6 +139,20 @@ def test_noise_is_the_same_every_time_and_spans_the_type() -> None:
     assert np.array_equal(noise, random_input((1, 64, 64, 3), np.int8))
 
 
-def test_noise_is_made_of_integers_only() -> None:
-    with pytest.raises(InputError, match="^Noise must go into an input of integers, not of float"):
-        random_input(SHAPE, np.float32)
+def test_noise_of_floats_has_mean_0_and_deviation_1() -> None:
+    noise = random_input((1, 64, 64, 3), np.float32)
+    assert noise.dtype == np.float32
+    assert abs(noise.mean()) < 0.05
+    assert abs(noise.std() - 1) < 0.05
+
+
+def test_noise_is_made_of_numbers_only() -> None:
+    with pytest.raises(InputError, match="^Noise must go into an input of numbers, not of bool"):
+        random_input(SHAPE, np.bool_)
+
+
+def test_a_picture_goes_into_an_input_of_channels_first(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    found = from_image(tmp_path / "a.png", (1, 3, 4, 6), np.uint8)
+    np.testing.assert_array_equal(found[0], pixels.transpose(2, 0, 1))
