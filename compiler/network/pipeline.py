@@ -15,6 +15,7 @@ from vdla.module import Buffer, MemoryUse, Module, Segment
 
 from .describe import describe_layer, describe_tensor
 from .fusion import fuse_additions
+from .lanes import gather_wide_weights
 from .layout import lay_out
 from .memory import aligned, place_buffers
 from .placement import VDLA, is_view, place_nodes
@@ -49,7 +50,8 @@ def compile_graph(
 
     Stages, in order:
 
-    1. weights that multiply nothing are cleared, which spares uint8 networks the largest;
+    1. weights that multiply nothing are cleared, and channels ordered so that those which leave
+       int8 share blocks;
     2. every operator gets a device, or the network is refused with all that none takes;
     3. convolutions of few channels are laid out anew, to fill the core's lanes;
     4. operators on VDLA become scheduled tensor expressions, additions fused where it pays;
@@ -81,7 +83,7 @@ def compile_graph(
         An operator on VDLA fits the buffers at no tiling.
     """
     _check_passes(without)
-    graph = clear_idle_weights(graph)
+    graph = gather_wide_weights(clear_idle_weights(graph))
     placed = place_nodes(graph, config, place)
     widened = Widened(graph)
     if "thin" not in without:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,33 @@ def test_mobilenet_on_the_cycle_model(mobilenet: Network, shared_data: Path) -> 
 def test_mobilenet_offloads_all_that_multiplies(mobilenet: Network) -> None:
     on_cpu = {layer.op for layer in mobilenet.module.layers if layer.device == "cpu"}
     assert on_cpu <= {"unfold", "space_to_depth"}
+
+
+def test_weights_beyond_int8_take_3_percent_of_the_cycles_at_most(
+    mobilenet: Network, shared_data: Path
+) -> None:
+    """Against the same network with those weights brought into reach of their zero point."""
+    graph = import_tflite(shared_data / "coral" / "mobilenet_v1_0.25_128_quant.tflite")
+    tensors, beyond = dict(graph.tensors), 0
+    for node in graph.nodes:
+        if node.op in ("conv2d", "depthwise_conv2d"):
+            weight = tensors[node.inputs[1]]
+            assert weight.data is not None
+            assert weight.quant is not None
+            zero = int(weight.quant.zero_point[0])
+            reached = np.clip(weight.data.astype(np.int16), zero - 128, zero + 127)
+            reached = reached.astype(np.uint8)
+            beyond += int((reached != weight.data).any())
+            tensors[weight.name] = replace(weight, data=reached)
+    assert beyond > 20
+    without = vdla.compile(
+        Graph(graph.name, tensors, graph.nodes[:-1], graph.inputs, graph.nodes[-1].inputs)
+    )
+    image = np.load(shared_data / "images" / "imagenet_sample_100.npz")["images_128"][:1]
+    cycles, least = mobilenet.run(image).cycles, without.run(image).cycles
+    assert cycles is not None
+    assert least is not None
+    assert least < cycles <= 1.03 * least
 
 
 def test_a_float_network_runs_on_the_cpu(shared_data: Path) -> None:
