@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.compiler.graph import Graph, Node, Quant, Tensor
 
-__all__ = ["Draft", "images_for", "residual"]
+__all__ = ["Draft", "as_uint8", "images_for", "residual"]
 
 FULL = (-128, 127)
 
@@ -144,3 +144,30 @@ def images_for(graph: Graph, count: int, seed: int = 1) -> np.ndarray:
     """Return noise of the graph's input shape."""
     shape = graph.tensors[graph.inputs[0]].shape[1:]
     return np.random.default_rng(seed).integers(-128, 128, (count, *shape)).astype(np.int8)
+
+
+def as_uint8(graph: Graph, weight_zero: int = 120) -> Graph:
+    """Return an int8 network as a uint8 one; weights, less their zero point, leave int8 at places.
+
+    Activations are 128 higher, with their zero points, clips and padding.
+    """
+
+    def moved(tensor: Tensor) -> Tensor:
+        if tensor.quant is None:
+            return tensor
+        scale, zeros, data = tensor.quant.scale, tensor.quant.zero_point + 128, tensor.data
+        if data is not None:  # one scale a tensor, as uint8 networks have
+            scale, zeros = scale[:1], np.array([weight_zero])
+            data = (data.astype(np.int16) + 128).astype(np.uint8)
+        quant = Quant(scale, zeros)
+        return Tensor(tensor.name, tensor.shape, np.dtype(np.uint8), quant, data)
+
+    def shifted(node: Node) -> Node:
+        attrs = dict(node.attrs)
+        if "clip" in attrs:
+            attrs["clip"] = tuple(bound + 128 for bound in attrs["clip"])
+        return Node(node.name, node.op, node.inputs, node.outputs, attrs)
+
+    tensors = [moved(tensor) for tensor in graph.tensors.values()]
+    nodes = [shifted(node) for node in graph.nodes]
+    return Graph(f"{graph.name}_uint8", tensors, nodes, graph.inputs, graph.outputs)

@@ -12,7 +12,7 @@ import pytest
 
 import vdla
 from tests.configs import EVERY, MATRIX
-from tests.networks import Draft, images_for, residual
+from tests.networks import Draft, as_uint8, images_for, residual
 from vdla.compiler.graph import Graph
 from vdla.compiler.reference import Interpreter
 from vdla.config import PYNQ_Z1, TINY
@@ -37,6 +37,25 @@ def test_every_configuration_equals_the_interpreter(config: vdla.Config, device:
     run = vdla.compile(graph, config=config).run(images, device=device, check=True)
     np.testing.assert_array_equal(run.outputs["softmax.out"], expected(graph, images))
     assert run.bit_exact, run.first_difference
+
+
+@pytest.mark.parametrize("config", MATRIX, ids=lambda config: config.name)
+def test_a_uint8_network_equals_the_interpreter(config: vdla.Config) -> None:
+    """With weights beyond int8 in every layer, on the accelerator and back on the cpu."""
+    graph = as_uint8(residual())
+    images = images_for(graph, 5).view(np.uint8)
+    expected = Interpreter(graph).run(images)["softmax.out"]
+    for place in ({}, {"body": "cpu", "down": "cpu"}):
+        compiled = vdla.compile(graph, config=config, place=place)
+        run = compiled.run(images, device="functional", check=True)
+        assert run.bit_exact, run.first_difference
+        np.testing.assert_array_equal(run.outputs["softmax.out"], expected)
+    on_cpu = {
+        layer.op
+        for layer in vdla.compile(graph, config=config).module.layers
+        if layer.device == "cpu"
+    }
+    assert on_cpu <= {"softmax", "unfold", "space_to_depth"}
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 5, 100])
