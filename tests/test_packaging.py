@@ -197,7 +197,8 @@ def test_the_wheel_holds_every_module_and_nothing_beside_vdla(
     for package, patterns in SETUPTOOLS["package-data"].items():
         top = max((p for p in PACKAGE_DIRS if f"{package}.".startswith(f"{p}.")), key=len)
         folder = Path(PACKAGE_DIRS[top], *package.removeprefix(top).strip(".").split("."))
-        found = {p.name for pattern in patterns for p in (ROOT / folder).glob(pattern)}
+        base = ROOT / folder
+        found = {str(p.relative_to(base)) for pattern in patterns for p in base.glob(pattern)}
         assert found, f"package-data of {package} names no file"
         expected |= {f"{package.replace('.', '/')}/{name}" for name in found}
     assert "vdla/py.typed" in expected
