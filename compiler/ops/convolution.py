@@ -24,7 +24,7 @@ from .domain import offset_of, signed
 from .lowered import Array, LoweredNode, blocks_of
 from .packing import group_blocks, grouped_weights, requantize_params, split_weights
 from .residual import add_onto, work_onto
-from .tiling import choose_tile
+from .tiling import candidates, choose_tile
 
 __all__ = ["Measure", "lower_convolution", "unsupported_convolution"]
 
@@ -106,12 +106,7 @@ def _weighted(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Descr
     if groups > 1:
         blocks, met = group_blocks((depth, outputs // groups), groups, config)
         conv = replace(conv, grouped=True, in_per_out=blocks[0], out_per_in=blocks[1], met=met)
-    parts, listed, blocks_on_top = split_weights(
-        grouped_weights(weights, groups, config), config.wgt_depth // _LISTED_SHARE
-    )
-    if conv.met:  # packed weights count the blocks that are met
-        listed = tuple((k, conv.met[k % conv.out_per_in][c], y, x) for k, c, y, x in listed)
-    conv = replace(conv, weight_parts=parts.shape[2], listed=listed)
+    conv, parts, listed = _split(conv, grouped_weights(weights, groups, config), config)
     sums = weights.sum((1, 2, 3), np.int64)
     packed = requantize_params(
         # Padding holds the zero point, so that every tap contributes w * (x - zero point).
@@ -122,7 +117,22 @@ def _weighted(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Descr
         params.rounding,
         config,
     )
-    return _Described(conv, parts, packed, blocks_on_top if listed else None)
+    return _Described(conv, parts, packed, listed)
+
+
+def _split(
+    conv: Conv2d, packed: NDArray[np.int16], config: Config
+) -> tuple[Conv2d, NDArray[np.int8], NDArray[np.int8] | None]:
+    """Return a convolution by weights that may leave int8, its weights and those on top."""
+    parts, places, blocks = split_weights(packed, config.wgt_depth // _LISTED_SHARE)
+    if conv.met:  # packed weights count the blocks that are met
+        places = tuple((k, conv.met[k % conv.out_per_in][c], y, x) for k, c, y, x in places)
+    listed = replace(conv, weight_parts=parts.shape[2], listed=places)
+    # A list needs all input blocks of a window at a time.
+    if places and next(candidates(listed, config, 1), None) is None:
+        parts, places, blocks = split_weights(packed, 0)
+        listed = replace(conv, weight_parts=parts.shape[2])
+    return listed, parts, blocks if places else None
 
 
 def _centred_weights(

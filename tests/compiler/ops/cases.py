@@ -142,6 +142,9 @@ CASES: dict[str, Callable[[], Graph]] = {
     "uint8-grouped-beyond": lambda: nodes.as_uint8(
         nodes.conv2d((1, 6, 5, 48), 48, groups=2, pads=ONE), 110, 3
     ),
+    "uint8-deep-conv-beyond": lambda: nodes.as_uint8(
+        nodes.conv2d((1, 4, 3, 240), 8, pads=ONE), 120, 2
+    ),
     "uint8-dense-beyond": lambda: nodes.as_uint8(nodes.dense((4, 50), 30), 99, 6),
     "uint8-average-2x2": lambda: nodes.as_uint8(
         nodes.pool("avg_pool2d", (1, 7, 5, 20), (2, 2), strides=(2, 2))
