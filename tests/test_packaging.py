@@ -27,7 +27,7 @@ SETUPTOOLS = PROJECT["tool"]["setuptools"]
 PACKAGE_DIRS: dict[str, str] = SETUPTOOLS["package-dir"]
 
 # Distributions whose name is not the name that is imported.
-IMPORTED_AS = {"pillow": "PIL"}
+IMPORTED_AS = {"pillow": "PIL", "scikit-learn": "sklearn"}
 # Distributions that are run, not imported: where, and by which words.
 RUN_BY = {
     "build": ("tests/test_packaging.py", '"-m", "build"'),
@@ -93,7 +93,7 @@ def test_every_dependency_is_used() -> None:
             file, words = RUN_BY[name]
             assert words in (ROOT / file).read_text(encoding="utf-8")
         else:
-            assert name in used_by_tests, f"{name} is required and used nowhere"
+            assert IMPORTED_AS.get(name, name) in used_by_tests, f"{name} is required and used nowhere"
 
 
 def test_every_dependency_has_its_reason_beside_it() -> None:

@@ -88,7 +88,7 @@ class Builder:
     ) -> str:
         """Add a depthwise convolution of 3 x 3, padded as TensorFlow's SAME."""
         channels = self._tensors[source].shape[3]
-        self._weights(name, source, (channels, 3, 3, 1), power)
+        self._weights(name, source, (channels, 3, 3, 1), power, depthwise=True)
         return self._window(name, "depthwise_conv2d", source, channels, 3, stride, clip, True)
 
     def dense(self, name: str, source: str, units: int) -> str:
@@ -197,10 +197,17 @@ class Builder:
         self._tensors[name] = Tensor(name, shape, dtype, quant)
         return name
 
-    def _weights(self, name: str, source: str, shape: tuple[int, ...], power: float) -> None:
+    def _weights(
+        self,
+        name: str,
+        source: str,
+        shape: tuple[int, ...],
+        power: float,
+        depthwise: bool = False,
+    ) -> None:
         """Draw weights as He would, each channel at its own gain, and a bias.
 
-        A last dimension of 1 is a depthwise layer's, whose channels stand last in the tensor.
+        They are drawn output by output; those of a depthwise layer then become 1HWC.
         """
         channels, fan_in = shape[0], int(np.prod(shape[1:]))
         drawn = self._bits.bell(channels * fan_in).reshape(channels, fan_in)
@@ -221,7 +228,7 @@ class Builder:
             )
             return
         real = (levels * scale.reshape(-1, *[1] * (len(shape) - 1))).astype(np.float32)
-        if len(shape) == 4 and shape[3] == 1:
+        if depthwise:
             real = np.ascontiguousarray(real.transpose(3, 1, 2, 0))
         self._constant(f"{name}.weight", real, None)
         self._constant(f"{name}.bias", bias.astype(np.float32), None)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from vdla.compiler.graph import Graph
 from vdla.errors import ModelError
 
+from .digits import digits
 from .mobilenet import mobilenet_v1, mobilenet_v2
 from .resnet import resnet18, resnet34, resnet50
 
 __all__ = ["BUILT_IN", "built_in"]
 
 BUILT_IN: Mapping[str, Callable[[], Graph]] = {
+    "digits": digits,
     "mobilenet_v1": mobilenet_v1,
     "mobilenet_v2": mobilenet_v2,
     "resnet18": resnet18,

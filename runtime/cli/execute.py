@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -27,9 +27,16 @@ if TYPE_CHECKING:
     from vdla.runtime.api import Network
     from vdla.runtime.waves import Waves
 
-__all__ = ["execute", "run_network"]
+__all__ = ["Labelled", "execute", "run_network"]
 
 DIFFERS = 1
+
+
+class Labelled(NamedTuple):
+    """Images of a network's input shape and dtype, and the class of each."""
+
+    images: npt.NDArray[Any]
+    labels: list[int]
 
 
 def execute(
@@ -72,15 +79,16 @@ def run_network(
     check: bool,
     as_json: bool,
     waves: Waves | None = None,
+    shown: Labelled | None = None,
 ) -> None:
-    """Run `network` on what the options give it and print the result.
+    """Run `network` on what the options give it, or on `shown`, and print the result.
 
     Leaves with exit code 1 where ``--check`` finds a difference.
     """
-    inputs = _inputs(network, image, input_file)
+    inputs = _inputs(network, image, input_file) if shown is None else shown.images
     with progress_bar("running") as progress:
         run = network.run(inputs, device=device.value, check=check, progress=progress, waves=waves)
-    show_run(run, as_json=as_json)
+    show_run(run, as_json=as_json, labels=None if shown is None else shown.labels)
     if not network.programs:
         note("nothing of this network runs on the accelerator, which takes int8: all is on the cpu")
     if waves is not None:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-BUILT_IN = ("mobilenet_v1", "mobilenet_v2", "resnet18", "resnet34", "resnet50")
+BUILT_IN = ("digits", "mobilenet_v1", "mobilenet_v2", "resnet18", "resnet34", "resnet50")
 """As `vdla.compiler.zoo` has them; said again because help must not load a compiler."""
 
 

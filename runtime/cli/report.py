@@ -43,10 +43,20 @@ def top_classes(scores: npt.NDArray[Any], count: int = TOP) -> list[list[dict[st
     ]
 
 
-def show_run(run: Run, *, as_json: bool) -> None:
-    """Print a run to stdout, as a table or as JSON."""
+def show_run(run: Run, *, as_json: bool, labels: Sequence[int] | None = None) -> None:
+    """Print a run to stdout, as a table or as JSON.
+
+    Parameters
+    ----------
+    run : Run
+    as_json : bool
+    labels : sequence of int, optional
+        The true class of each image, where it is known.
+    """
     summary = run.summary()
     summary["classes"] = top_classes(list(run.outputs.values())[-1])
+    if labels is not None:
+        summary["labels"] = list(labels)
     if as_json:
         emit_json(summary)
         return
@@ -55,7 +65,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
     _show_totals(summary)
     if run.first_difference is not None:
         typer.echo(f"first difference: {run.first_difference}")
-    _show_classes(summary["classes"])
+    _show_classes(summary["classes"], labels)
 
 
 def _show_layers(layers: Sequence[Mapping[str, Any]]) -> None:
@@ -103,13 +113,19 @@ def _show_totals(summary: Mapping[str, Any]) -> None:
         )
 
 
-def _show_classes(classes: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+def _show_classes(
+    classes: Sequence[Sequence[Mapping[str, Any]]], labels: Sequence[int] | None
+) -> None:
     for index, best in enumerate(classes[:MAX_IMAGES_SHOWN]):
         words = ", ".join(f"{one['class']} ({one['score']})" for one in best)
         image = f" of image {index}" if len(classes) > 1 else ""
-        typer.echo(f"classes{image} (score): {words}")
+        truth = "" if labels is None else f"; truly {labels[index]}"
+        typer.echo(f"classes{image} (score): {words}{truth}")
     if len(classes) > MAX_IMAGES_SHOWN:
         typer.echo(f"and {len(classes) - MAX_IMAGES_SHOWN} images more; --json has them all")
+    if labels is not None:
+        right = sum(best[0]["class"] == true for best, true in zip(classes, labels, strict=True))
+        typer.echo(f"{right} of {len(labels)} images are classified rightly")
 
 
 def _number(value: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from vdla.runtime.cli.execute import run_network
+from vdla.runtime.cli.execute import Labelled, run_network
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
@@ -63,4 +63,20 @@ def simulate(
             cache=cache,
             progress=progress,
         )
-    run_network(network, image, input_file, device, check=check, as_json=as_json, waves=waves)
+    shown = _labelled(model) if image is None and input_file is None else None
+    run_network(
+        network, image, input_file, device, check=check, as_json=as_json, waves=waves, shown=shown
+    )
+
+
+def _labelled(model: str) -> Labelled | None:
+    """Return images of which it is known what they show, for a network that comes with such."""
+    if model != "digits":
+        return None
+    import numpy as np
+
+    from vdla.compiler.zoo import digits_held_out
+
+    images, labels = digits_held_out()
+    _, first = np.unique(labels, return_index=True)  # one image of each digit
+    return Labelled(images[first], labels[first].tolist())
