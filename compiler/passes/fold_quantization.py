@@ -40,8 +40,7 @@ def fold_quantization(graph: Graph) -> Graph:
         if current.op in MOVEMENTS:
             _sink_below(draft, current)
         elif current.op == "quantize":
-            _hoist(draft, current)
-            _fold(draft, draft.node(current.name))
+            _fold(draft, _hoist(draft, current))
     return dead_code(draft.finish())
 
 
@@ -97,8 +96,11 @@ def _sink_below(draft: Draft, node: Node) -> None:
     draft.put_behind(node, "dequantize", {}, changed=changed, dtype=dtype, quant=quant)
 
 
-def _hoist(draft: Draft, node: Node) -> None:
-    """Before: ``conv2d, reshape, quantize``. After: ``conv2d, quantize, reshape``."""
+def _hoist(draft: Draft, node: Node) -> Node:
+    """Return the quantize, where it can be put before movements that follow an operator.
+
+    Before: ``conv2d, reshape, quantize``. After: ``conv2d, quantize, reshape``.
+    """
     output = draft.tensors[node.outputs[0]]
     chain: list[Node] = []
     above = draft.producer(node.inputs[0])
@@ -111,22 +113,27 @@ def _hoist(draft: Draft, node: Node) -> None:
         chain.append(above)
         above = draft.producer(above.inputs[0])
     if not chain or above is None or not _can_fold(draft, above, output):
-        return
-    assert output.quant is not None
-    if output.quant.axis is not None or draft.only_reader(above.outputs[0]) is None:
-        return
-    source = above.outputs[0]
+        return node
+    if output.quant is None or output.quant.axis is not None:
+        return node
+    if draft.only_reader(above.outputs[0]) is None:
+        return node
     lifted = draft.add(
-        node.name, "quantize", [source], node.attrs, dtype=output.dtype, quant=output.quant
+        node.name,
+        "quantize",
+        [above.outputs[0]],
+        node.attrs,
+        dtype=output.dtype,
+        quant=output.quant,
     )
-    quantize = draft.producer(lifted)
     for movement in chain:
         draft.retype(movement.outputs[0], dtype=output.dtype, quant=output.quant)
     last = chain[-1]
     draft.change(last, inputs=(lifted, *last.inputs[1:]))
     draft.substitute(node.outputs[0], chain[0].outputs[0])
-    assert quantize is not None
-    _fold(draft, draft.node(quantize.name))
+    made = draft.producer(lifted)
+    assert made is not None
+    return made
 
 
 def _fold(draft: Draft, node: Node) -> None:

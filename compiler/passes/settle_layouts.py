@@ -40,8 +40,14 @@ def settle_layouts(graph: Graph) -> Graph:
             _sink_through_reshape(draft, current)
         elif current.op in RULES:
             _sink(draft, current)
-    settled = dead_code(draft.finish())
-    return _without_idle(settled)
+    settled = _without_idle(dead_code(draft.finish()))
+    # A transpose with many readers has sunk once behind each, which must not cost more than before.
+    return settled if _moved(settled) <= _moved(graph) else _without_idle(graph)
+
+
+def _moved(graph: Graph) -> int:
+    """Return the elements that transposes move."""
+    return sum(graph.output_tensor(n).size for n in graph.nodes if n.op == "transpose")
 
 
 def _sink(draft: Draft, node: Node) -> None:
