@@ -93,7 +93,9 @@ def test_every_dependency_is_used() -> None:
             file, words = RUN_BY[name]
             assert words in (ROOT / file).read_text(encoding="utf-8")
         else:
-            assert IMPORTED_AS.get(name, name) in used_by_tests, f"{name} is required and used nowhere"
+            assert IMPORTED_AS.get(name, name) in used_by_tests, (
+                f"{name} is required and used nowhere"
+            )
 
 
 def test_every_dependency_has_its_reason_beside_it() -> None:
