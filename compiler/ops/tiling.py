@@ -29,6 +29,12 @@ _SKIMMED, _PLAYED = 256, 24
 
 _SKIM_STEPS = 48
 
+_LIGHT, _ALIKE = 8, 1.01
+"""Candidates that load least, played as well if their beginning is about as good as the best."""
+
+_TIE = 1.002
+"""Times so close that the candidate which loads least is taken: the bus is spared at no cost."""
+
 _MEASURED = 12
 """Candidates of the best estimates that are measured where a measure is given."""
 
@@ -57,17 +63,10 @@ def bound(conv: Conv2d, tile: ConvTile, config: Config) -> int:
     loads. Added is what never overlaps: the first load, the last requantization and store.
     """
     threads = threads_of(conv, tile)
-    window = input_window(conv, tile.out_blocks, tile.rows, tile.columns, tile.in_blocks)
-    inp_cycles = prod(window) * max(1, config.inp_elem_bytes // config.axi_bytes)
-    entries = weight_entries(conv, tile.out_blocks, tile.in_blocks)
-    wgt_cycles = entries * max(1, config.wgt_elem_bytes // config.axi_bytes)
-    parts = -(-conv.reduction_blocks // tile.in_blocks)
-    tiles_k = -(-conv.out_blocks // tile.out_blocks)
-    tiles_y = -(-conv.out_height // tile.rows)
-    tiles_x = -(-conv.out_width // tile.columns)
-    divided = tiles_k if tile.thread_axis == "out" else tiles_y
+    bus = _Bus(conv, tile, config)
+    parts, tiles, tiles_k, whole = bus.parts, bus.tiles, bus.tiles_k, bus.whole_weights
+    divided = tiles_k if tile.thread_axis == "out" else bus.tiles_y
     alone = 1.0 if threads == 1 else (divided % 2) / divided
-    tiles = conv.batch_blocks * tiles_k * tiles_y * tiles_x
 
     arithmetic = (
         conv.uops + conv.vectors * (1 + conv.added_passes) + tiles * _TILE_CYCLES * tile.out_blocks
@@ -78,12 +77,7 @@ def bound(conv: Conv2d, tile: ConvTile, config: Config) -> int:
         arithmetic += tiles * (load + param_entries(conv, tile) * entry)
     if conv.params_by_place:
         arithmetic += conv.vectors * TIMING.rq_parameter_reads
-    whole = wgt_cycles * parts
-    outside = tile.weights_outside
-    weights = whole * (tiles_k if outside else tiles)
-    loads = tiles * (1 if conv.listed else parts) * inp_cycles + weights
-    if conv.added_passes:
-        loads += conv.vectors * max(1, config.out_elem_bytes // config.axi_bytes)
+    outside, weights, loads = tile.weights_outside, bus.weights, bus.cycles
     hand_over = unloaded_load_latency(config) + compute_latency(config)
     serial = arithmetic + loads + tiles * parts * hand_over
     # Weights kept over a tile's rows are replaced only when the last row has used them.
@@ -97,9 +91,40 @@ def bound(conv: Conv2d, tile: ConvTile, config: Config) -> int:
 
     vectors = tile.rows * tile.columns * tile.out_blocks
     beats = max(1, config.out_elem_bytes // config.axi_bytes)
-    first = inp_cycles + (whole if outside else wgt_cycles) + hand_over
+    first = bus.inputs_a_step + (whole if outside else bus.weights_a_step) + hand_over
     last = vectors * (1 + beats) + compute_latency(config) + store_latency(config)
     return round(alone * serial + (1 - alone) * together) + first + last
+
+
+class _Bus:
+    """Cycles of the bus that a schedule's loads take.
+
+    Attributes
+    ----------
+    parts, tiles, tiles_k, tiles_y : int
+        Parts of the reduction; tiles in all, over output blocks and over rows.
+    inputs_a_step, weights_a_step : int
+        Of a part of a tile.
+    whole_weights, weights, cycles : int
+        Of all parts once; of all weights, and of everything, as often as they are loaded.
+    """
+
+    def __init__(self, conv: Conv2d, tile: ConvTile, config: Config) -> None:
+        window = input_window(conv, tile.out_blocks, tile.rows, tile.columns, tile.in_blocks)
+        self.inputs_a_step = prod(window) * max(1, config.inp_elem_bytes // config.axi_bytes)
+        entries = weight_entries(conv, tile.out_blocks, tile.in_blocks)
+        self.weights_a_step = entries * max(1, config.wgt_elem_bytes // config.axi_bytes)
+        self.parts = -(-conv.reduction_blocks // tile.in_blocks)
+        self.tiles_k = -(-conv.out_blocks // tile.out_blocks)
+        self.tiles_y = -(-conv.out_height // tile.rows)
+        tiles_x = -(-conv.out_width // tile.columns)
+        self.tiles = conv.batch_blocks * self.tiles_k * self.tiles_y * tiles_x
+        self.whole_weights = self.weights_a_step * self.parts
+        self.weights = self.whole_weights * (self.tiles_k if tile.weights_outside else self.tiles)
+        steps = self.tiles * (1 if conv.listed else self.parts)
+        self.cycles = steps * self.inputs_a_step + self.weights
+        if conv.added_passes:
+            self.cycles += conv.vectors * max(1, config.out_elem_bytes // config.axi_bytes)
 
 
 def candidates(conv: Conv2d, config: Config, vthreads: int) -> Iterator[ConvTile]:
@@ -171,7 +196,10 @@ def choose_tile(
     bounds = [bound(conv, tile, config) for tile in found]
     likely = sorted(range(len(found)), key=bounds.__getitem__)[:_SKIMMED]
     skimmed = sorted((play(conv, found[n], config, steps=_SKIM_STEPS), n) for n in likely)
-    ranked = sorted((play(conv, found[n], config), n) for _, n in skimmed[:_PLAYED])
+    loads = {n: _Bus(conv, found[n], config).cycles for n in likely}
+    alike = [n for cycles, n in skimmed[_PLAYED:] if cycles <= skimmed[0][0] * _ALIKE]
+    played = [n for _, n in skimmed[:_PLAYED]] + sorted(alike, key=loads.__getitem__)[:_LIGHT]
+    ranked = sorted((play(conv, found[n], config), n) for n in played)
     if not ranked:
         least = conv.reduction_blocks if conv.met else 1
         window = input_window(conv, 1, 1, 1, least)
@@ -183,7 +211,8 @@ def choose_tile(
             f"entries on {config.name}: enlarge the buffers or place the layer on the cpu."
         )
     if measure is None:
-        cycles, best = ranked[0]
+        close = [(loads[n], cycles, n) for cycles, n in ranked if cycles <= ranked[0][0] * _TIE]
+        _, cycles, best = min(close)
         return found[best], cycles
     measured = [(measure(found[n]), n) for _, n in ranked[:_MEASURED]]
     cycles, best = min(measured)

@@ -62,7 +62,7 @@ def test_the_intermediate_result_is_neither_stored_nor_loaded() -> None:
         for without in ((), ("fusion",))
     ]
     moved = [sum(x["dram_bytes"] or 0 for x in run.summary()["layers"]) for run in runs]
-    assert moved[1] - moved[0] >= 2 * 28 * 28 * 64
+    assert moved[1] - moved[0] >= 28 * 28 * 64
     assert runs[0].cycles < runs[1].cycles
     rows = {row["name"]: row for row in runs[0].summary()["layers"]}
     assert rows["sum"]["fused_into"] == "c"
