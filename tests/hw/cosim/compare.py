@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from tests.builder import Case
+from tests.hw.cosim import coverage
 from vdla.config import Config
 from vdla.errors import EncodingError
 from vdla.isa import decode_one, line_of
@@ -65,7 +66,12 @@ def expect(case: Case) -> Expected:
 @lru_cache
 def machine_of(config: Config) -> RtlMachine:
     """Return the machine of a configuration, opened once: what one run leaves, the next meets."""
-    return RtlMachine(Simulation(build_top(config), MemorySettings.of(config)))
+    counts = coverage.folder() is not None
+    library = build_top(config, "coverage" if counts else "")
+    simulation = Simulation(library, MemorySettings.of(config))
+    if counts:
+        coverage.opened(config, simulation)
+    return RtlMachine(simulation)
 
 
 def run(

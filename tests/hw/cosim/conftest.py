@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from vdla.errors import DeviceError
@@ -18,3 +21,11 @@ def tools() -> None:
         find_toolchain()
     except DeviceError as error:
         pytest.skip(str(error))
+
+
+def pytest_sessionfinish() -> None:
+    """Leave the counts of `tests.hw.cosim.coverage` where the environment says."""
+    if os.environ.get("VDLA_COVERAGE"):
+        from tests.hw.cosim import coverage
+
+        coverage.write(Path(os.environ["VDLA_COVERAGE"]))

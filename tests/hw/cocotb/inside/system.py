@@ -14,7 +14,7 @@ from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
 
 from tests.builder import Case
-from tests.hw.cocotb.transfers import GUARD
+from tests.hw.transfers import GUARD
 from vdla.program import Program
 from vdla.registers import BASES, ErrorCause, ErrorModule, Register
 from vdla.sim import functional

@@ -10,9 +10,9 @@ import numpy as np
 from cocotbext.axi import AxiResp
 
 from tests.hw.cocotb.inside.system import CODE, ENABLE, SOFT_RESET, START, System
-from tests.hw.cocotb.transfers import LOADED, transfers
 from tests.hw.faults.programs import arithmetic, movement, product
 from tests.hw.stops import ILLEGAL, STOPS
+from tests.hw.transfers import LOADED, transfers
 from vdla.config import TINY
 from vdla.isa import MemoryType, Store, decode, element_bytes
 from vdla.registers import BASES, ErrorCause, ErrorModule, Register
