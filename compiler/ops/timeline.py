@@ -195,7 +195,7 @@ class _Player:
         start = max(self.compute, ready, self.results_free[t] if first else 0)
         # The last part takes what is beyond full blocks, less what is never met, on average.
         conv = self.conv
-        taps = part * conv.taps
+        taps: float = part * conv.taps
         if last:
             taps += conv.products - conv.reduction_blocks * conv.taps
         self.compute = start + tile[0] * tile[1] * tile[2] * taps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,9 @@ def _has_zero_point(graph: Graph, node: Node) -> bool:
     if node.op not in _WEIGHTED:
         return False
     weight = graph.input_tensors(node)[1]
-    return weight.data is not None and weight.quant is not None and weight.quant.zero_point.any()
+    if weight.data is None or weight.quant is None:
+        return False
+    return bool(weight.quant.zero_point.any())
 
 
 def channel_ranges(graph: Graph) -> dict[str, Bounds]:
@@ -104,13 +107,14 @@ def _products(graph: Graph, node: Node, ranges: Mapping[str, Bounds]) -> Bounds:
     )
 
 
-def _by_output(node: Node, weight: NDArray[np.generic]) -> NDArray[np.generic]:
+def _by_output(node: Node, weight: NDArray[Any]) -> NDArray[Any]:
     """Return weights as (O, KH, KW, I); a depthwise convolution has one input an output."""
     return weight.transpose(3, 1, 2, 0) if node.op == "depthwise_conv2d" else weight
 
 
-def _source(values: NDArray[np.generic], ohwi: NDArray[np.generic]) -> NDArray[np.generic]:
+def _source(values: NDArray[Any], ohwi: NDArray[Any]) -> NDArray[Any]:
     """Return what each output's input channels have of `values`, (O, I)."""
     outputs, depth = ohwi.shape[0], ohwi.shape[3]
     group = np.arange(outputs) // (outputs * depth // len(values))
-    return values[group[:, None] * depth + np.arange(depth)]
+    found: NDArray[Any] = values[group[:, None] * depth + np.arange(depth)]
+    return found
