@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vdla.config import PYNQ_Z1, TINY, Config
 
-__all__ = ["EVERY", "MATRIX", "SMALL"]
+__all__ = ["EVERY", "MATRIX", "SMALL", "VARIANTS"]
 
 
 def _config(
@@ -46,3 +46,14 @@ SMALL: tuple[Config, ...] = (TINY, MATRIX[2], MATRIX[4])
 
 EVERY: dict[str, Config] = {config.name: config for config in MATRIX}
 """The matrix by name."""
+
+VARIANTS: dict[str, Config] = {
+    "shallow_queues": TINY.replace(token_queue_depth=2, command_queue_depth=2),
+    "2x8x4_32_bit_bursts_of_4": TINY.replace(
+        batch=2, block_in=8, axi_data_bits=32, axi_burst_beats=4, axi_outstanding=2
+    ),
+    "1x4x8_axi4_128_bit": TINY.replace(
+        block_out=8, axi_version=4, axi_data_bits=128, axi_burst_beats=64, axi_outstanding=8
+    ),
+}
+"""Other queues, buses and shapes, on small cores that build fast."""

@@ -98,8 +98,10 @@ class Report:
 
     def __str__(self) -> str:
         """Return the shares, and below them what is missing."""
+        c = self.config
         total = (
-            f"{self.config.name}: {self.line_share:.2%} of {len(self.lines)} lines, "
+            f"{c.name}, {c.batch}x{c.block_in}x{c.block_out}, AXI{c.axi_version} of "
+            f"{c.axi_data_bits} bits: {self.line_share:.2%} of {len(self.lines)} lines, "
             f"{self.branch_share:.2%} of {len(self.branches)} branches"
         )
         return "\n  ".join([total, *self.missing()])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.builder import Builder
+from tests.configs import VARIANTS
 from tests.hw.cosim.compare import expect, machine_of, same_to_the_bit, same_to_the_cycle
 from tests.hw.transfers import LOADED, transfers
 from vdla.config import TINY
@@ -17,6 +18,7 @@ from vdla.registers import Access, Register
 pytestmark = pytest.mark.rtl
 
 OKAY, SLVERR = 0, 2
+EACH = {"tiny": TINY} | VARIANTS
 MORE = TINY.token_queue_depth + 50
 """Tokens, or instructions, than a queue has room for."""
 
@@ -75,13 +77,15 @@ def test_a_full_command_queue_stalls_fetch() -> None:
     assert machine.driver.counters()["fetch"]["full"] > 0
 
 
+@pytest.mark.parametrize("config", EACH)
 @pytest.mark.parametrize("operation", [AluOp.SHR, AluOp.MUL])
-def test_every_amount_in_every_lane(operation: AluOp) -> None:
+def test_every_amount_in_every_lane(operation: AluOp, config: str) -> None:
     """Shifts of -35 to 35, and the powers of two, each in each lane."""
-    lanes, amounts = TINY.batch * TINY.block_out, np.arange(-35, 36)
+    machine = EACH[config]
+    lanes, amounts = machine.batch * machine.block_out, np.arange(-35, 36)
     right = amounts if operation is AluOp.SHR else 1 << (amounts + 35) % 31
     count = len(amounts)
-    b, rng = Builder(TINY), np.random.default_rng(1)
+    b, rng = Builder(machine), np.random.default_rng(1)
     values = rng.integers(-(1 << 31), 1 << 31, (count, lanes)).astype(np.int32)
     rolled = np.stack([np.roll(right, lane * 7) for lane in range(lanes)], axis=1)
     left = b.place(MemoryType.ACC, values)
@@ -110,7 +114,7 @@ def test_every_amount_in_every_lane(operation: AluOp) -> None:
     low_first = np.array(result, "<u4").view(np.int8).reshape(count, lanes, 4)
     outputs = [(target + byte * count, low_first[..., byte]) for byte in range(4)]
     expected = expect(b.case(operation.name.lower(), *outputs))
-    same_to_the_cycle(machine_of(TINY), expected)
+    same_to_the_cycle(machine_of(machine), expected)
 
 
 @pytest.mark.parametrize("kind", LOADED, ids=lambda kind: kind.name.lower())
@@ -128,10 +132,10 @@ def _exact(operation: AluOp, x: int, y: int) -> int:
     return x >> y if y >= 0 else x << -y
 
 
-def test_every_register_is_read_and_written() -> None:
+@pytest.mark.parametrize("config", EACH)
+def test_every_register_is_read_and_written(config: str) -> None:
     """Each word by the table: what software may write keeps it, the rest does not change."""
-    machine = machine_of(TINY)
-    simulation = machine.simulation
+    simulation = machine_of(EACH[config]).simulation
     words = {register + 4 * k: register for register in Register for k in range(register.words)}
     volatile = {Register.CONTROL, Register.STATUS}
     for offset in range(0, 0x400, 4):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.configs import VARIANTS
 from tests.hw.cosim.compare import (
     BACK_PRESSURE,
     expect,
@@ -17,15 +18,6 @@ from vdla.config import TINY, Config
 
 pytestmark = pytest.mark.rtl
 
-VARIANTS: dict[str, Config] = {
-    "shallow_queues": TINY.replace(token_queue_depth=2, command_queue_depth=2),
-    "2x8x4_32_bit_bursts_of_4": TINY.replace(
-        batch=2, block_in=8, axi_data_bits=32, axi_burst_beats=4, axi_outstanding=2
-    ),
-    "1x4x8_axi4_128_bit": TINY.replace(
-        block_out=8, axi_version=4, axi_data_bits=128, axi_burst_beats=64, axi_outstanding=8
-    ),
-}
 MORE: dict[str, Config] = {
     "single_beats": TINY.replace(axi_burst_beats=1, axi_outstanding=1),
     "256_bit": TINY.replace(
