@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vdla.compiler.te import (
@@ -93,12 +94,12 @@ class Conv2d:
     added_passes: int = 0
     added_sets: int = 0
 
-    @property
+    @cached_property
     def out_height(self) -> int:
         """Rows of the result."""
         return self._out(self.height, 0)
 
-    @property
+    @cached_property
     def out_width(self) -> int:
         """Columns of the result."""
         return self._out(self.width, 1)
@@ -107,19 +108,19 @@ class Conv2d:
         reach = self.dilation[k] * (self.kernel[k] - 1) + 1
         return (size + sum(self.padding[k]) - reach) // self.strides[k] + 1
 
-    @property
+    @cached_property
     def reduction_blocks(self) -> int:
         """Most input blocks that one output block sums over."""
         if self.met:
             return max(map(len, self.met))
         return self.in_per_out if self.grouped else self.in_blocks
 
-    @property
+    @cached_property
     def taps(self) -> int:
         """Products of one input block with one output block."""
         return self.weight_parts * self.kernel[0] * self.kernel[1]
 
-    @property
+    @cached_property
     def products(self) -> float:
         """Products of one entry of the result, on average."""
         if not self.met:
@@ -127,18 +128,18 @@ class Conv2d:
         blocks = sum(len(self.met[k % self.out_per_in]) for k in range(self.out_blocks))
         return (blocks * self.taps + len(self.listed)) / self.out_blocks
 
-    @property
+    @cached_property
     def row_step(self) -> int:
         """Rows from one window to the next once loaded: a 1x1 window skips the rest already."""
         skips = self.kernel[0] == 1 and not any(self.padding[0])
         return 1 if skips else self.strides[0]
 
-    @property
+    @cached_property
     def vectors(self) -> int:
         """Entries of the result."""
         return self.batch_blocks * self.out_blocks * self.out_height * self.out_width
 
-    @property
+    @cached_property
     def uops(self) -> int:
         """Micro-ops of the GEMM core: its ideal cycles."""
         return round(self.vectors * self.products)

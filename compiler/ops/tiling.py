@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
 from math import prod
 
 from vdla.config import Config
@@ -188,19 +190,29 @@ def choose_tile(
     LoweringError
         No tile fits; the message says what the smallest one needs.
     """
+    # Neither has a part in time: layers of one shape are searched once.
+    ranked = _ranked(replace(conv, zero_point=0, clip=(-128, 127)), config, vthreads)
+    if measure is None:
+        fastest = ranked[0][0]
+        close = [
+            (loads, cycles, tile) for cycles, loads, tile in ranked if cycles <= fastest * _TIE
+        ]
+        _, cycles, tile = min(close, key=lambda one: one[:2])
+        return tile, cycles
+    measured = [(measure(tile), tile) for _, _, tile in ranked[:_MEASURED]]
+    cycles, tile = min(measured, key=lambda one: one[0])
+    return tile, cycles
+
+
+@lru_cache(maxsize=1024)
+def _ranked(conv: Conv2d, config: Config, vthreads: int) -> tuple[tuple[int, int, ConvTile], ...]:
+    """Return cycles, cycles of the bus, and tile of the best estimates, best first."""
     found = list(candidates(conv, config, vthreads))
     if conv.listed:
         # All inputs are loaded before weights in parts, which then cannot come while the operator
         # before still computes; whole weights can.
         found = [t for t in found if t.in_blocks == conv.reduction_blocks] or found
-    bounds = [bound(conv, tile, config) for tile in found]
-    likely = sorted(range(len(found)), key=bounds.__getitem__)[:_SKIMMED]
-    skimmed = sorted((play(conv, found[n], config, steps=_SKIM_STEPS), n) for n in likely)
-    loads = {n: _Bus(conv, found[n], config).cycles for n in likely}
-    alike = [n for cycles, n in skimmed[_PLAYED:] if cycles <= skimmed[0][0] * _ALIKE]
-    played = [n for _, n in skimmed[:_PLAYED]] + sorted(alike, key=loads.__getitem__)[:_LIGHT]
-    ranked = sorted((play(conv, found[n], config), n) for n in played)
-    if not ranked:
+    if not found:
         least = conv.reduction_blocks if conv.met else 1
         window = input_window(conv, 1, 1, 1, least)
         weights = weight_entries(conv, 1, least) + len(conv.listed)
@@ -210,10 +222,11 @@ def choose_tile(
             f"{weights} of {config.wgt_depth} wgt entries and 4 of {config.acc_depth} acc "
             f"entries on {config.name}: enlarge the buffers or place the layer on the cpu."
         )
-    if measure is None:
-        close = [(loads[n], cycles, n) for cycles, n in ranked if cycles <= ranked[0][0] * _TIE]
-        _, cycles, best = min(close)
-        return found[best], cycles
-    measured = [(measure(found[n]), n) for _, n in ranked[:_MEASURED]]
-    cycles, best = min(measured)
-    return found[best], cycles
+    bounds = [bound(conv, tile, config) for tile in found]
+    likely = sorted(range(len(found)), key=bounds.__getitem__)[:_SKIMMED]
+    skimmed = sorted((play(conv, found[n], config, steps=_SKIM_STEPS), n) for n in likely)
+    loads = {n: _Bus(conv, found[n], config).cycles for n in likely}
+    alike = [n for cycles, n in skimmed[_PLAYED:] if cycles <= skimmed[0][0] * _ALIKE]
+    played = [n for _, n in skimmed[:_PLAYED]] + sorted(alike, key=loads.__getitem__)[:_LIGHT]
+    ranked = sorted((play(conv, found[n], config), n) for n in played)
+    return tuple((cycles, loads[n], found[n]) for cycles, n in ranked)

@@ -94,18 +94,26 @@ class _Channel:
     slots: int
     next_start: float = 0
     data_end: float = 0
+    _known: dict[tuple[int, int], tuple[float, int, int]] = field(default_factory=dict)
 
     def move(self, ready: float, rows: int, row_beats: int) -> float:
         """Transfer rows of some beats, once ``ready``, and return when the last beat is through."""
+        key = rows, row_beats
+        held, opened, ahead = self._known.get(key) or self._known.setdefault(key, self._work(*key))
+        start = ready if ready > self.next_start else self.next_start
+        begun = start + self.latency
+        self.data_end = (begun if begun > self.data_end else self.data_end) + held
+        free, drained = start + opened, self.data_end - ahead
+        self.next_start = free if free > drained else drained
+        return self.data_end
+
+    def _work(self, rows: int, row_beats: int) -> tuple[float, int, int]:
+        """Return the cycles a transfer holds the bus, its first bursts, and beats in flight."""
         bursts = rows * -(-row_beats // self.burst_beats)
         beats = rows * row_beats
         # Short bursts leave slots empty until they return.
         held = max(beats, bursts * (beats / bursts + self.latency) / self.slots)
-        start = max(ready, self.next_start)
-        self.data_end = max(start + self.latency, self.data_end) + held
-        ahead = self.slots * min(self.burst_beats, row_beats)
-        self.next_start = max(start + min(bursts, self.slots), self.data_end - ahead)
-        return self.data_end
+        return held, min(bursts, self.slots), self.slots * min(self.burst_beats, row_beats)
 
 
 @dataclass
@@ -123,6 +131,7 @@ class _Player:
 
     def __post_init__(self) -> None:
         config, axi = self.config, self.config.axi_bytes
+        self._sizes: dict[tuple[Tile, int], tuple[int, int, int]] = {}
         self._drain = compute_latency(config) + 1
         self._inp, self._wgt, self._acc, self._out = (
             max(1, size // axi)
@@ -179,15 +188,22 @@ class _Player:
             self.weights_there[1] = self.weights_there[0]
 
     def _bring(self, t: int, tile: Tile, part: int, *, first: bool, weights: bool) -> float:
-        free, there = self.inputs_free[t], 0.0
+        there = 0.0
+        rows, row_beats, weight_beats = self._sizes.get((tile, part)) or self._measure(tile, part)
         if first or not self.conv.listed:
-            blocks, rows, columns = input_window(self.conv, *tile, part)
-            there = self._load.move(free, blocks * rows, columns * self._inp)
+            there = self._load.move(self.inputs_free[t], rows, row_beats)
         if weights:
-            entries = weight_entries(self.conv, tile[0], part)
-            there = self._load.move(self.weights_free[t], 1, entries * self._wgt)
+            there = self._load.move(self.weights_free[t], 1, weight_beats)
         self._load.data_end += 4 * self._fetch
         return max(there, self.weights_there[t]) + 1
+
+    def _measure(self, tile: Tile, part: int) -> tuple[int, int, int]:
+        """Return the rows of a tile's inputs, a row's beats, and the beats of its weights."""
+        blocks, rows, columns = input_window(self.conv, *tile, part)
+        entries = weight_entries(self.conv, tile[0], part)
+        sizes = blocks * rows, columns * self._inp, entries * self._wgt
+        self._sizes[tile, part] = sizes
+        return sizes
 
     def _multiply(
         self, t: int, tile: Tile, part: int, ready: float, *, first: bool, last: bool
