@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 DEFAULT_PERCENTILE = 99.99
 _BINS = 4096
 _LEVELS = 256
+_VALUES_A_BIN = 64
+"""What a histogram needs on average to tell of a distribution."""
 _CANDIDATES = 128
 """Ranges that `entropy` tries."""
 _RANGE_BITS = 10
@@ -116,9 +118,13 @@ def _entropy(histogram: Histogram, percentile: float) -> Range:
     outside moved onto the ends; q is the histogram inside, every level's count spread evenly over
     those of its bins that hold anything. Source: Szymon Migacz, "8-bit inference with TensorRT",
     GTC 2017, there for symmetric codes. Zero always has a level of its own, so how often a ReLU
-    gives it says nothing of a range: its bin counts as the one beside it.
+    gives it says nothing of a range: its bin counts as the one beside it. Of a tensor with few
+    values the bins are wider, down to a level each, where nothing is cut: distances between
+    distributions of single values would favour the narrowest range.
     """
     low, high, counts = histogram
+    while counts.size > _LEVELS and counts.sum() < _VALUES_A_BIN * counts.size:
+        counts = counts.reshape(-1, 2).sum(axis=1)
     edges = np.linspace(low, high, counts.size + 1)
     zero = min(int(np.searchsorted(edges, 0.0, "right")) - 1, counts.size - 1)
     counts = counts.copy()

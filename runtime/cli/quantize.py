@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vdla.runtime.cli.options import JsonOption
+from vdla.runtime.cli.options import BindOption, JsonOption, read_bind
 from vdla.runtime.cli.output import emit_json, progress_bar, show_table
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def quantize(
             help="What the quantized network takes and gives: what MODEL does, or integers."
         ),
     ] = Ends.float,
+    bind: BindOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Quantize a float network after training and write it as QDQ ONNX.
@@ -119,7 +120,7 @@ def quantize(
     from vdla.compiler.onnx import export_onnx
     from vdla.runtime.api import read_graph
 
-    graph = read_graph(model)
+    graph = read_graph(model, read_bind(bind))
     samples = quantizer.read_samples(
         calib, graph, quantizer.Preprocessing(**ready, **pairs), limit=images
     )

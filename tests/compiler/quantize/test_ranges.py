@@ -55,6 +55,11 @@ def test_entropy_leaves_a_far_outlier_out_and_keeps_a_full_range():
     assert chosen("entropy", uniform) == pytest.approx((0, 5), abs=0.05)
 
 
+def test_entropy_cuts_nothing_off_a_tensor_of_few_values():
+    values = np.random.default_rng(0).normal(0, 1, 300)
+    assert chosen("entropy", values) == pytest.approx((values.min(), values.max()))
+
+
 def test_scale_and_zero_point():
     quant = quant_of(Range(-1.0, 4.1))
     assert quant.scale[0] == np.float32(0.02)
