@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import vdla
+from tests.compiler.ops.nodes import conv2d
 from tests.networks import images_for
 from vdla.compiler.graph import Graph, Node, Quant, Tensor, import_tflite
 from vdla.compiler.zoo import resnet18, sample_image
@@ -28,6 +29,20 @@ def on_cpu(graph: Graph, images: np.ndarray) -> None:
 def test_trained_networks(name: str, shared_data: Path) -> None:
     graph = import_tflite(shared_data / "mlperf_tiny" / f"{name}.tflite")
     on_cpu(graph, images_for(graph, 3))
+
+
+@pytest.mark.parametrize(("channels", "outputs", "groups"), [(24, 16, 4), (6, 9, 3), (7, 7, 7)])
+def test_grouped_convolutions(channels: int, outputs: int, groups: int) -> None:
+    graph = conv2d(
+        (1, 9, 8, channels),
+        outputs,
+        (3, 2),
+        groups=groups,
+        strides=(2, 1),
+        dilation=(1, 3),
+        pads=((1, 0), (2, 1)),
+    )
+    on_cpu(graph, np.random.default_rng(0).integers(-128, 128, (3, 9, 8, channels), np.int8))
 
 
 def test_a_uint8_network(shared_data: Path) -> None:

@@ -100,10 +100,11 @@ class Net:
         dilation=(1, 1),
         act="none",
         multiplier=0,
+        groups=1,
         **weights,
     ):
         """Add a convolution, depthwise where a channel multiplier is given."""
-        depth = self.tensors[source].shape[3]
+        depth = self.tensors[source].shape[3] // groups
         shape = (1, *window, depth * multiplier) if multiplier else (outputs, *window, depth)
         name = f"c{len(self.nodes)}"
         wb = self.weights(name, shape, 3 if multiplier else 0, source, **weights)
@@ -289,6 +290,11 @@ def elementwise():
     keep("pad", net, net.node("pad", ("x",), 0.1, 9, paddings=pairs, value=9))
 
 
+def grouped():
+    conv("conv_grouped", (1, 7, 6, 24), (3, 3), outputs=16, groups=4, strides=(2, 2))
+    conv("conv_grouped_dilated", (1, 9, 8, 6), (3, 2), outputs=9, groups=3, dilation=(2, 3))
+
+
 def network():
     net = Net((1, 9, 9, 3))
     a = net.conv("x", (3, 3), 0.12, -128, outputs=8, strides=(2, 2), act="relu", bias=500)
@@ -315,5 +321,6 @@ if __name__ == "__main__":
     other_operators()
     elementwise()
     network()
+    grouped()
     np.savez_compressed(Path(__file__).with_name("litert_cases.npz"), **CASES)
     print("resnet18 on sample_image(1):", resnet18_checksum())
