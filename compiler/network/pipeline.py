@@ -9,6 +9,7 @@ from typing import Any
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ops import LoweredNode, lower_node
 from vdla.compiler.passes.clear_idle_weights import clear_idle_weights
+from vdla.compiler.passes.fold_flatten import fold_flatten
 from vdla.config import Config
 from vdla.errors import ModelError
 from vdla.module import Buffer, MemoryUse, Module, Segment
@@ -26,7 +27,17 @@ __all__ = ["PASSES", "compile_graph"]
 
 Progress = Callable[[int, int, str], None]
 
+_PREPARATIONS: Mapping[str, Callable[[Graph], Graph]] = {
+    "idle": clear_idle_weights,
+    "gather": gather_wide_weights,
+    "flatten": fold_flatten,
+}
+"""Changes of the graph before operators are placed, in order."""
+
 PASSES: Mapping[str, str] = {
+    "idle": "weights that multiply nothing become their zero point, which is never wide",
+    "gather": "channels are ordered so that weights which leave int8 share blocks",
+    "flatten": "a dense layer reads an image as it lies, and is not left to the cpu",
     "thin": "convolutions of few channels are laid out anew while the host packs their input",
     "fusion": "an addition is computed on the tiles of the convolution before it",
     "layout": "an operator reads the blocks that the one before left; nothing is unpacked between",
@@ -51,7 +62,7 @@ def compile_graph(
     Stages, in order:
 
     1. weights that multiply nothing are cleared, and channels ordered so that those which leave
-       int8 share blocks;
+       int8 share blocks; dense layers flatten images themselves;
     2. every operator gets a device, or the network is refused with all that none takes;
     3. convolutions of few channels are laid out anew, to fill the core's lanes;
     4. operators on VDLA become scheduled tensor expressions, additions fused where it pays;
@@ -83,7 +94,9 @@ def compile_graph(
         An operator on VDLA fits the buffers at no tiling.
     """
     _check_passes(without)
-    graph = gather_wide_weights(clear_idle_weights(graph))
+    for name, change in _PREPARATIONS.items():
+        if name not in without:
+            graph = change(graph)
     placed = place_nodes(graph, config, place)
     widened = Widened(graph)
     if "thin" not in without:

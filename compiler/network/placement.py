@@ -107,8 +107,8 @@ def _vdla_refusal(graph: Graph, node: Node, config: Config) -> str | None:
         shape = tensor.shape
         if not tensor.is_constant and (len(shape) not in (2, 4) or shape[0] != 1):
             return f"{tensor.label} has the shape {shape}, neither NHWC nor NC with N = 1"
-    if node.op == "dense" and inputs[0].size != inputs[0].shape[-1]:
-        return f"it flattens {inputs[0].label}, whose channels lie in blocks"
+    if node.op == "dense" and node.attrs["keep_dims"] and any(d != 1 for d in inputs[0].shape[:-1]):
+        return f"it is a layer for each place of {inputs[0].label}"
     try:
         return unsupported(graph, node, config)
     except ModelError as error:

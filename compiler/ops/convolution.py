@@ -71,10 +71,11 @@ class _Described:
 
 def _image(graph: Graph, node: Node) -> tuple[int, int, int, int]:
     """Return batch, rows, columns and channels of a node's input."""
-    shape = graph.input_tensors(node)[0].shape
-    if node.op == "dense":
+    data = graph.input_tensors(node)[0]
+    shape = data.shape
+    if node.op == "dense" and not (len(shape) == 4 and shape[0] == 1):
         channels = graph.input_tensors(node)[1].shape[-1]
-        return int(np.prod(shape)) // channels, 1, 1, channels
+        return data.size // channels, 1, 1, channels
     return shape[0], shape[1], shape[2], shape[3]
 
 
@@ -143,9 +144,10 @@ def _centred_weights(
     assert values is not None
     if node.op == "depthwise_conv2d":  # 1HWC: each input channel is a group
         values = values.transpose(3, 1, 2, 0)
-    elif node.op == "dense":
-        values = values[:, None, None, :]
-    groups = _image(graph, node)[3] // values.shape[3]
+    _, height, width, channels = _image(graph, node)
+    if node.op == "dense":  # of an image: the one window that sees all of it
+        values = values.reshape(-1, height, width, channels)
+    groups = channels // values.shape[3]
     return values.astype(np.int16) - zero_point.astype(np.int16)[:, None, None, None], groups
 
 

@@ -183,5 +183,5 @@ def test_no_pass_changes_a_result(name: str) -> None:
 
 
 def test_a_pass_that_is_none_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"must be one of thin, .*, not 'nosuch'"):
+    with pytest.raises(ModelError, match=r"must be one of idle, .*, not 'nosuch'"):
         compile_graph(residual(), PYNQ_Z1, without=["nosuch"])

@@ -46,10 +46,10 @@ def test_a_view_follows_its_input() -> None:
     assert (placed["pool"], placed["flat"], placed["dense"]) == ("cpu", "cpu", "vdla")
 
 
-def test_a_dense_layer_that_flattens_an_image_stays_on_the_cpu() -> None:
+def test_a_dense_layer_takes_an_image_as_it_lies() -> None:
     net = Draft("flatten", (1, 4, 4, 16))
     graph = net.finish(net.dense("fc", net.conv("a", "input", 16), 10))
-    assert place_nodes(graph, PYNQ_Z1, None) == {"a": "vdla", "fc": "cpu"}
+    assert place_nodes(graph, PYNQ_Z1, None) == {"a": "vdla", "fc": "vdla"}
 
 
 def test_tensors_that_are_no_images_stay_on_the_cpu() -> None:
