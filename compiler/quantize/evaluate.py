@@ -82,8 +82,7 @@ def run_node(graph: Graph, node: Node, values: Mapping[str, Array], **attrs: Any
     **attrs
         Attributes that differ from the node's.
     """
-    tensors = dict.fromkeys(node.inputs)
-    tensors = {name: graph.tensors[name] for name in tensors}
+    tensors = {name: graph.tensors[name] for name in node.inputs}
     given = {name: values[name] for name, t in tensors.items() if not t.is_constant}
     output = graph.output_tensor(node)
     changed = Node(node.name, node.op, node.inputs, node.outputs, {**node.attrs, **attrs})

@@ -84,8 +84,9 @@ class Preprocessing:
                 )
         shape = [1] * pixels.ndim
         shape[channel_axis] = -1
-        scaled: Array = pixels.astype(np.float64) * self.scale
-        return (scaled - np.reshape(self.mean, shape)) / np.reshape(self.std, shape)
+        centred = pixels.astype(np.float64) * self.scale - np.reshape(self.mean, shape)
+        reals: Array = centred / np.reshape(self.std, shape)
+        return reals
 
     def pixel_range(self) -> Range:
         """Return the range of what pixels 0..255 become, zero and every channel in it."""

@@ -34,7 +34,8 @@ def quant_of(limits: Range) -> Quant:
 def as_integers(values: Array, quant: Quant) -> Array:
     """Quantize float values to int8, ties to even as ONNX's QuantizeLinear."""
     steps = np.rint(values / float(quant.scale[0]))
-    return np.clip(steps + int(quant.zero_point[0]), -128, 127).astype(np.int8)
+    levels: Array = np.clip(steps + int(quant.zero_point[0]), -128, 127).astype(np.int8)
+    return levels
 
 
 def as_reals(values: Array, quant: Quant) -> Array:

@@ -113,17 +113,18 @@ def quantize(
     Shows each layer's signal to quantization noise, with the noise of all layers before, and of
     the layer alone.
     """
-    ready = {"scale": _number(scale, "--scale"), "layout": layout.value}
-    pairs = {"mean": _numbers(mean, "--mean"), "std": _numbers(std, "--std")}
+    factor = _number(scale, "--scale")
+    means, deviations = _numbers(mean, "--mean"), _numbers(std, "--std")
 
     from vdla.compiler import quantize as quantizer
     from vdla.compiler.onnx import export_onnx
     from vdla.runtime.api import read_graph
 
     graph = read_graph(model, read_bind(bind))
-    samples = quantizer.read_samples(
-        calib, graph, quantizer.Preprocessing(**ready, **pairs), limit=images
+    preprocessing = quantizer.Preprocessing(
+        scale=factor, mean=means, std=deviations, layout=layout.value
     )
+    samples = quantizer.read_samples(calib, graph, preprocessing, limit=images)
     with progress_bar("quantizing") as progress:
         quantized = quantizer.quantize(
             graph,
