@@ -70,7 +70,8 @@ def compile(
         What chooses among the schedules of a convolution: ``estimate``, the compiler's analytic
         one, or ``cycle``, the cycle model on the best of those, which takes minutes.
     without : collection of str
-        Passes to leave out, keys of `vdla.compiler.network.PASSES`; to see what each is worth.
+        Passes to leave out, to see what each is worth: keys of `vdla.compiler.network.PASSES`,
+        and for an ONNX model of `vdla.compiler.passes.PASSES`.
     cache : bool
         Whether compiled networks are kept and found again.
     progress : callable, optional
@@ -99,20 +100,21 @@ def compile(
 
     def make() -> Module:
         from vdla.compiler.network import compile_graph
+        from vdla.compiler.passes import PASSES
 
         measure = None
         if rank == "cycle":
             from vdla.runtime.ranking import cycle_rank
 
             measure = cycle_rank(config)
-        graph = read_graph(model, bind)
+        of_graphs = PASSES.keys() & set(without)
         return compile_graph(
-            graph,
+            read_graph(model, bind, of_graphs),
             config,
             vthreads=vthreads,
             place=place,
             rank=measure,
-            without=without,
+            without=set(without) - of_graphs,
             progress=progress,
         )
 
@@ -121,7 +123,11 @@ def compile(
     return Network(kept(fingerprint(model, config, options), config, make))
 
 
-def read_graph(model: str | Path | Graph, bind: Mapping[str, int] | None = None) -> Graph:
+def read_graph(
+    model: str | Path | Graph,
+    bind: Mapping[str, int] | None = None,
+    without: Collection[str] = (),
+) -> Graph:
     """Return the graph of a network: of a file, of one that is built in, or itself.
 
     Parameters
@@ -130,6 +136,8 @@ def read_graph(model: str | Path | Graph, bind: Mapping[str, int] | None = None)
         As `compile` takes it.
     bind : mapping of str to int, optional
         Sizes of an ONNX model's symbolic dimensions by name.
+    without : collection of str
+        Passes over an ONNX model's graph to leave out.
 
     Raises
     ------
@@ -143,7 +151,7 @@ def read_graph(model: str | Path | Graph, bind: Mapping[str, int] | None = None)
     if isinstance(model, (str, Path)) and str(model).endswith(".onnx"):
         from vdla.compiler.onnx import import_onnx
 
-        return import_onnx(model, bind=bind)
+        return import_onnx(model, bind=bind, without=without)
     if bind:
         name = model.name if isinstance(model, Graph) else model
         raise InputError(f"Only an ONNX model has dimensions to bind, not {name}: leave bind out.")

@@ -129,11 +129,15 @@ def passes(
             variant["without"] or "(all passes)",
             f"{variant['cycles']:,}",
             f"{100 * variant['cycles'] / whole - 100:+.1f} %" if variant["without"] else "",
-            *(f"{variant[key]:,}" for key in ("dram_bytes", "arena_bytes", "host_bytes")),
+            *(
+                f"{variant[key]:,}"
+                for key in ("dram_bytes", "arena_bytes", "host_bytes", "host_layers")
+            ),
         ]
         for variant in result["variants"]
     ]
-    columns = ["without", "cycles", "", "bytes moved", "bytes of memory", "bytes by the host"]
+    columns = ["without", "cycles", "", "bytes moved", "bytes of memory"]
+    columns += ["bytes by the host", "layers on it"]
     show_table(columns, rows, text_columns=1)
     typer.echo()
     for variant in result["variants"][1:]:

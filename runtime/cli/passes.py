@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from vdla.compiler import passes as graph_passes
 from vdla.compiler.network import PASSES
 from vdla.module import Module, Pack, Relayout, Unpack
 from vdla.runtime.cli.inputs import random_input
@@ -25,11 +26,12 @@ def measure_passes(model: str, config: Config, *, progress: Progress) -> dict[st
     -------
     dict
         ``variants``: ``without`` (a pass, or None), ``what`` it does, ``cycles``, ``dram_bytes``
-        (of the accelerator), ``arena_bytes`` (its memory) and ``host_bytes`` (packed and unpacked
-        by the host's processor).
+        (of the accelerator), ``arena_bytes`` (its memory), ``host_bytes`` (packed and unpacked
+        by the host's processor) and ``host_layers`` (computed there).
     """
     variants: list[dict[str, Any]] = []
-    choices = (None, *PASSES)
+    what = {**PASSES, **_graph_passes(model)}
+    choices = (None, *what)
     for number, name in enumerate(choices):
         progress(number, len(choices), "all passes" if name is None else f"without {name}")
         run = _run(model, config, () if name is None else (name,))
@@ -37,11 +39,12 @@ def measure_passes(model: str, config: Config, *, progress: Progress) -> dict[st
         variants.append(
             {
                 "without": name,
-                "what": "" if name is None else PASSES[name],
+                "what": "" if name is None else what[name],
                 "cycles": run.cycles,
                 "dram_bytes": sum(layer["dram_bytes"] or 0 for layer in layers),
                 "arena_bytes": run.module.arena_bytes,
                 "host_bytes": _host_bytes(run.module),
+                "host_layers": sum(layer.device == "cpu" for layer in run.module.layers),
             }
         )
     return {
@@ -83,6 +86,17 @@ def _run(model: str, config: Config, without: tuple[str, ...]) -> Run:
 
     network = api.compile(model, config=config, without=without)
     return network.run(random_input(network.input_shape, network.input_dtype))
+
+
+def _graph_passes(model: str) -> dict[str, str]:
+    """Return the passes over the graph that is read from a file, and the rule of each."""
+    if not model.endswith(".onnx"):
+        return {}
+    rules = {}
+    for name, change in graph_passes.PASSES.items():
+        first = (change.__doc__ or "").strip().splitlines()[0].rstrip(".")
+        rules[name] = first[0].lower() + first[1:]
+    return rules
 
 
 def _host_bytes(module: Module) -> int:
