@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
@@ -59,6 +60,7 @@ class Builder:
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         self._names: set[str] = set(reserved)
+        self._repeats: Counter[str] = Counter()
         self._inputs: list[str] = []
         self._materialized: dict[int, Tensor] = {}
         self._kept: list[Constant] = []
@@ -267,10 +269,10 @@ class Builder:
         return "The graph" if self._current is None else self._current.label
 
     def _unique(self, name: str) -> str:
-        chosen, count = name, 0
+        chosen = name
         while chosen in self._names or chosen in self.tensors:
-            count += 1
-            chosen = f"{name}_{count}"
+            self._repeats[name] += 1
+            chosen = f"{name}_{self._repeats[name]}"
         self._names.add(chosen)
         return chosen
 

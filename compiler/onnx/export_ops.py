@@ -65,19 +65,20 @@ def _conv_transpose2d(w: Writer, node: Node) -> None:
     data, weight = w.graph.input_tensors(node)[:2]
     _refuse_plain(data, node)
     groups, (outputs, *window, depth) = node.attrs["groups"], weight.shape
-    if weight.data is None or (
-        groups > 1 and weight.quant is not None and not weight.quant.per_tensor
-    ):
+    channelwise = weight.quant is not None and not weight.quant.per_tensor
+    if groups > 1 and (weight.data is None or channelwise):
         raise ModelError(
-            f"The weights of a transposed convolution must be constant, with one scale if it has "
-            f"groups, not those of {node.name!r}. Export it in float."
+            "The weights of a transposed convolution of groups must be constant, with one scale, "
+            f"not those of {node.name!r}. Export it in float."
         )
-    # (g O, H, W, I) to (g I, O, H, W).
-    split = weight.data.reshape(groups, outputs // groups, *window, depth)
-    values = split.transpose(0, 4, 1, 2, 3).reshape(-1, outputs // groups, *window)
+    values = None
+    if weight.data is not None:
+        # (g O, H, W, I) to (g I, O, H, W).
+        split = weight.data.reshape(groups, outputs // groups, *window, depth)
+        values = split.transpose(0, 4, 1, 2, 3).reshape(-1, outputs // groups, *window)
     made = w.node(
         "ConvTranspose",
-        [w.get(data, first=True), w.weight(weight, values, (), 1), *_bias(w, node)],
+        [w.get(data, first=True), w.weight(weight, values, (3, 0, 1, 2), 1), *_bias(w, node)],
         node.name,
         kernel_shape=window,
         strides=list(node.attrs["strides"]),

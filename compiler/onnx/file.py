@@ -65,7 +65,7 @@ class OnnxFile:
         self._load_external(model)
         self.constants = dict(self._constants(graph))
         self.inputs = self._inputs(graph, dict(bind or {}))
-        self.outputs = [value.name for value in graph.output]
+        self.outputs = list(dict.fromkeys(value.name for value in graph.output))
         self.nodes = self._sorted(
             [OnnxNode.read(n, place, self.opset) for place, n in enumerate(graph.node)]
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil, inf, prod
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -167,43 +167,57 @@ def _pool(node: OnnxNode, build: Builder, op: str, fill: float) -> Value:
 def _dilated(
     build: Builder, op: str, data: Value, dilation: tuple[int, int], attrs: Mapping[str, Any]
 ) -> Tensor:
-    """Emit a dilated pool as the maximum, or the mean, of slices: one a tap.
+    """Emit a dilated pool as the maximum, or the mean, of slices: along rows, then columns.
 
-    Before: ``MaxPool(kernel 2 x 2, dilations 2 x 2)``. After: four ``slice``, three ``maximum``.
+    Before: ``MaxPool(kernel 2 x 2, dilations 2 x 2)``. After: two ``slice`` and a ``maximum`` along
+    rows, and again along columns.
     """
     window, strides, padding = attrs["window"], attrs["strides"], attrs["padding"]
-    real, size = data.dtype.kind == "f", data.shape[1:3]
+    size = data.shape[1:3]
     if padding != ((0, 0), (0, 0)):
         fill: float = 0.0
         if op == "max_pool2d":
-            fill = -inf if real else int(np.iinfo(data.dtype).min)
+            fill = -inf if data.dtype.kind == "f" else int(np.iinfo(data.dtype).min)
         data = _padded(build, data, padding, fill)
-    reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
-    counts = [(data.shape[1 + k] - reach[k]) // strides[k] + 1 for k in range(2)]
-    inside = np.zeros(counts, np.float32)
-    made: Tensor | None = None
-    for place in range(prod(window)):
-        first = [tap * d for tap, d in zip(divmod(place, window[1]), dilation, strict=True)]
-        last = [f + (c - 1) * s + 1 for f, c, s in zip(first, counts, strides, strict=True)]
-        tap = build.emit(
-            "slice",
-            [data],
-            begin=(0, *first, 0),
-            end=(data.shape[0], *last, data.shape[3]),
-            step=(1, *strides, 1),
-        )
-        rows, columns = (
-            (begin >= padding[k][0]) & (begin < padding[k][0] + size[k])
-            for k in range(2)
-            for begin in [np.arange(first[k], last[k], strides[k])]
-        )
-        inside += np.outer(rows, columns)
-        combine = "maximum" if op == "max_pool2d" else "add"
-        made = tap if made is None else build.emit(combine, [made, tap])
-    assert made is not None
+    inside = []
+    for k in range(2):
+        count = (data.shape[1 + k] - (window[k] - 1) * dilation[k] - 1) // strides[k] + 1
+        begins = np.arange(count) * strides[k] - padding[k][0]
+        places = begins[:, None] + np.arange(window[k]) * dilation[k]
+        inside.append(((places >= 0) & (places < size[k])).sum(axis=1))
+        if op == "max_pool2d":
+            data = _maxima(build, data, 1 + k, window[k], dilation[k])
+            data = _tap(build, data, 1 + k, 0, count, strides[k])
+        else:
+            firsts = [tap * dilation[k] for tap in range(window[k])]
+            data, *rest = [_tap(build, data, 1 + k, f, count, strides[k]) for f in firsts]
+            for tap in rest:
+                data = build.emit("add", [data, tap])
+    assert isinstance(data, Tensor)
     if op == "max_pool2d":
-        return made
-    return build.emit("div", [made, Constant(inside[None, :, :, None].astype(made.dtype))])
+        return data
+    counts = np.outer(*inside)[None, :, :, None].astype(data.dtype)
+    return build.emit("div", [data, Constant(counts)])
+
+
+def _maxima(build: Builder, data: Value, axis: int, window: int, dilation: int) -> Value:
+    """Emit the maximum of `window` elements from each on: of two halves, which may overlap."""
+    span = 1
+    while span < window:
+        step = min(span, window - span)
+        count = data.shape[axis] - step * dilation
+        halves = [_tap(build, data, axis, first * dilation, count, 1) for first in (0, step)]
+        data, span = build.emit("maximum", halves), span + step
+    return data
+
+
+def _tap(build: Builder, data: Value, axis: int, first: int, count: int, stride: int) -> Value:
+    """Emit what every window has in one place along one axis."""
+    begin, end, step = [0] * 4, list(data.shape), [1] * 4
+    begin[axis], end[axis], step[axis] = first, first + (count - 1) * stride + 1, stride
+    if stride == 1 and count == data.shape[axis]:
+        return data
+    return build.emit("slice", [data], begin=tuple(begin), end=tuple(end), step=tuple(step))
 
 
 def _global_average_pool(node: OnnxNode, build: Builder) -> list[Value]:

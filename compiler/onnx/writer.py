@@ -170,11 +170,13 @@ class Writer:
     def finish(self) -> list[onnx.NodeProto]:
         """Return the nodes, values named after the graph's tensors and outputs as the graph's."""
         outputs = self.graph.outputs
+        taken = {*self.graph.inputs, *(t.name for t in self.initializers)}
         for name in outputs:
             found = self.get(self.graph.tensors[name], real=False)
-            shared = found in self.graph.inputs or found in outputs
-            if shared or found in {t.name for t in self.initializers}:
-                self._forms[name, False, False] = self.node("Identity", [found], name)
+            if found in taken:
+                found = self.node("Identity", [found], name)
+                self._forms[name, False, False] = found
+            taken.add(found)
         made = {name for node in self.nodes for name in node.output}
         renamed: dict[str, str] = {}
         forms = sorted(self._forms.items(), key=lambda item: item[0][0] not in outputs)

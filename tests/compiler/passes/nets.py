@@ -131,7 +131,7 @@ def random_net(seed: int, length: int = 14) -> Graph:
         pool.append(_random_op(net, x, pool))
     read = {t for node in net.nodes for t in node.inputs}
     ends = [node.outputs[0] for node in net.nodes if node.outputs[0] not in read]
-    return net.graph(*ends, pool[3])
+    return net.graph(*dict.fromkeys([*ends, pool[3]]))
 
 
 def _random_op(net: Net, x: str, pool: Sequence[str]) -> str:
