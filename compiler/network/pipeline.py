@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -13,6 +13,7 @@ from vdla.compiler.passes.fold_flatten import fold_flatten
 from vdla.config import Config
 from vdla.errors import ModelError
 from vdla.module import Buffer, MemoryUse, Module, Segment
+from vdla.program import Program
 
 from .describe import describe_layer, describe_tensor
 from .fusion import fuse_additions
@@ -89,7 +90,8 @@ def compile_graph(
     Raises
     ------
     ModelError
-        An operator can run nowhere, `place` asks for what cannot be, or `without` names no pass.
+        An operator can run nowhere, `place` asks for what cannot be, `without` names no pass, or
+        the network takes more memory than the configuration has.
     LoweringError
         An operator on VDLA fits the buffers at no tiling.
     """
@@ -134,6 +136,7 @@ def compile_graph(
         graph, layout, lowered, heads, constants, offsets, tensors_end, config, tell
     )
 
+    _check_memory(graph, programs, end, config)
     segments = [Segment(0, constants.image)] if constants.image.size else []
     memory = MemoryUse(
         constants=constants.image.size,
@@ -173,6 +176,18 @@ def _check_passes(without: Collection[str]) -> None:
         raise ModelError(
             f"A pass that is left out must be one of {', '.join(PASSES)}, not "
             f"{', '.join(map(repr, unknown))}."
+        )
+
+
+def _check_memory(
+    graph: Graph, programs: Sequence[Program], arena_bytes: int, config: Config
+) -> None:
+    need = arena_bytes + sum(aligned(program.instructions.nbytes) for program in programs)
+    if need > config.memory_bytes:
+        raise ModelError(
+            f"A network must fit the board's contiguous memory; {graph.name!r} takes {need:,} "
+            f"bytes and {config.name} has {config.memory_bytes:,}. Reserve more on the board and "
+            "say so in the configuration's memory_bytes, or keep large layers on the cpu."
         )
 
 

@@ -46,6 +46,11 @@ REFUSED = [
     ({"clock_mhz": "fast"}, "clock_mhz must be a number in (0, 1000], not 'fast'."),
     ({"dram_latency_cycles": 0}, "dram_latency_cycles must be in 1..65535, not 0."),
     (
+        {"memory_bytes": 5000},
+        "memory_bytes must be whole pages of 4096 bytes within the 4294967296 addresses reach, "
+        "not 5000.",
+    ),
+    (
         {"block_in": 128, "block_out": 128},
         "An wgt element must take 4..4096 bytes in memory, not 16384: change batch (1), "
         "block_in (128) or block_out (128).",
@@ -120,7 +125,7 @@ def test_another_json_is_refused(text: str, message: str) -> None:
 
 
 def test_the_hash_holds_what_a_program_can_see() -> None:
-    assert PYNQ_Z1.replace(clock_mhz=150.0, dram_latency_cycles=60).hash == PYNQ_Z1.hash
+    assert PYNQ_Z1.replace(clock_mhz=150.0, memory_bytes=1 << 30).hash == PYNQ_Z1.hash
     assert PYNQ_Z1.hash == 0x7D6422FADF1174B1  # stored in files and hardware: it must not change
     assert PAPER.hash != PYNQ_Z1.hash
 

@@ -15,6 +15,7 @@ UOP_BITS = 32
 """Width of a micro-op."""
 
 _AXI_PAGE_BYTES = 4096
+_REACH_BYTES = 4 << 30  # 30 bits of elements of at least 4 bytes
 _GEMM_LOOP_BITS = 63 - 8 - 1 - 2 * 14
 """Bits of the first GEMM word left for uop_begin and uop_end less its carry bit."""
 
@@ -77,6 +78,12 @@ def check(config: Config) -> None:
         1 <= latency <= 65535,
         "dram_latency_cycles",
         "be in 1..65535",
+    )
+    memory = config.memory_bytes
+    require(
+        0 < memory <= _REACH_BYTES and memory % _AXI_PAGE_BYTES == 0,
+        "memory_bytes",
+        f"be whole pages of {_AXI_PAGE_BYTES} bytes within the {_REACH_BYTES} addresses reach",
     )
     _check_elements(config)
     _check_encoding(config)

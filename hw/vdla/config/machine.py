@@ -44,6 +44,9 @@ class Config:
         Clock of the whole accelerator.
     dram_latency_cycles : int
         Latency of the reference memory, from an accepted burst to its first beat.
+    memory_bytes : int
+        Contiguous memory that a network's programs, weights and activations may take together.
+        Images for the PYNQ boards reserve 128 MiB.
     name : str
         Label; it takes part neither in equality nor in the hash.
 
@@ -72,6 +75,7 @@ class Config:
     axi_outstanding: int = 8
     clock_mhz: float = 100.0
     dram_latency_cycles: int = 30
+    memory_bytes: int = 128 << 20
     name: str = field(default="custom", compare=False)
 
     def __post_init__(self) -> None:
@@ -169,8 +173,8 @@ class Config:
     def hash(self) -> int:
         """Stable 64-bit hash of what a program can see of the machine.
 
-        Clock, DRAM latency and name stay out: they change when a program finishes, not what it
-        means, so a program compiled for one clock runs at another.
+        Clock, DRAM latency, memory and name stay out: they change when or where a program runs,
+        not what it means, so a program compiled for one clock runs at another.
         """
         seen = {k: v for k, v in self.to_dict().items() if k not in _NOT_HASHED}
         digest = hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).digest()
@@ -248,7 +252,7 @@ class Config:
         return cls(name=name, **values)
 
 
-_NOT_HASHED = frozenset({"clock_mhz", "dram_latency_cycles", "name"})
+_NOT_HASHED = frozenset({"clock_mhz", "dram_latency_cycles", "memory_bytes", "name"})
 
 _VTA_KEYS = {
     "LOG_BATCH": "batch",

@@ -185,3 +185,10 @@ def test_no_pass_changes_a_result(name: str) -> None:
 def test_a_pass_that_is_none_is_refused() -> None:
     with pytest.raises(ModelError, match=r"must be one of idle, .*, not 'nosuch'"):
         compile_graph(residual(), PYNQ_Z1, without=["nosuch"])
+
+
+def test_a_network_larger_than_the_memory_is_refused_with_both_sizes() -> None:
+    need = compile_graph(residual(), PYNQ_Z1).arena_bytes
+    small = PYNQ_Z1.replace(memory_bytes=need // PAGE_BYTES // 2 * PAGE_BYTES)
+    with pytest.raises(ModelError, match=r"'residual' takes [0-9,]+ bytes and custom has [0-9,]+"):
+        compile_graph(residual(), small)
