@@ -63,7 +63,8 @@ def slice_(inputs: Sequence[Shape], attrs: Mapping[str, Any]) -> Shape:
         )
     taken = [range(*span) for span in zip(*spans, strict=True)]
     for axis, (span, size) in enumerate(zip(taken, data, strict=True)):
-        if not span or not (min(span) >= 0 and max(span) < size and -1 <= span.stop <= size):
+        inside = span and all(0 <= place < size for place in (span[0], span[-1]))
+        if not inside or not -1 <= span.stop <= size:
             raise ModelError(
                 f"A slice must take at least one element and none outside; axis {axis} of {data} "
                 f"is taken from {span.start} to {span.stop} by {span.step}. Clamp begin and end."

@@ -72,10 +72,8 @@ def import_onnx(
 
 def _convert(node: OnnxNode, builder: Builder) -> None:
     inputs = [builder.values[name] if name else None for name in node.inputs]
-    if is_foldable(node, inputs):
-        results = evaluate(node, inputs)
-    else:
-        results = CONVERSIONS[node.op](node, builder)
+    fold = is_foldable(node, inputs)
+    results = list(evaluate(node, inputs) if fold else CONVERSIONS[node.op](node, builder))
     for name, value in zip(node.outputs, results, strict=False):
         if name:
             builder.values[name] = value

@@ -43,7 +43,9 @@ def _parametric(op: str, **defaults: float) -> Conversion:
     """Return a conversion to an operator with parameters of the same names."""
 
     def convert(node: OnnxNode, build: Builder) -> list[Value]:
-        attrs = {name: float(node.attrs.get(name, value)) for name, value in defaults.items()}
+        attrs: dict[str, Any] = {
+            name: float(node.attrs.get(name, value)) for name, value in defaults.items()
+        }
         return [build.emit(op, [build.operand(node, 0)], **attrs)]
 
     return convert

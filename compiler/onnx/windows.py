@@ -46,7 +46,7 @@ def convolution(node: OnnxNode, build: Builder, inputs: Sequence[Value]) -> Valu
     reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
     if any(max(padding[k]) >= reach[k] for k in range(2)):
         data, padding = _padded(build, data, padding, 0), ((0, 0), (0, 0))
-    attrs = {"strides": strides, "dilation": dilation, "padding": padding}
+    attrs: dict[str, Any] = {"strides": strides, "dilation": dilation, "padding": padding}
     rest = [build.reshape(b, (outputs,)) for b in inputs[2:]]
     if groups > 1 and groups == channels:
         weight = build.transpose(weight, (1, 2, 3, 0))

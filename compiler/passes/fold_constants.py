@@ -56,7 +56,7 @@ def _is_idle(op: str, source: Tensor, output: Tensor, attrs: Mapping[str, Any]) 
     if op in ("pad", "concat"):
         return True
     if op in ("relu", "relu6", "clip") and output.dtype.kind == "f":
-        return attrs["clip"] == (-inf, inf)
+        return bool(attrs["clip"] == (-inf, inf))
     return False
 
 
