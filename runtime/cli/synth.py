@@ -80,4 +80,5 @@ def _show_timing(report: dict[str, Any]) -> None:
     )
     for name in ("start", "end"):
         typer.echo(f"  {name}: {path[name]['unit']} ({path[name]['cell']})")
+    typer.echo(f"  along nets of: {', '.join(path['units'])}")
     typer.echo(report["note"])

@@ -10,6 +10,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ _NEXTPNR = (
     "--report",
     "report.json",
 )
+_GLOBAL, _PAD = "$glbnet$", "$TRELLIS_IO_IN"
+"""What nextpnr puts around the name of a clock that comes from a pin."""
 _SCANNED = "scanned"
 """The submodule of the design that is placed in which the accelerator is."""
 
@@ -64,6 +67,8 @@ class Timing:
         By clock.
     start, end : Crossing
         Of the longest path.
+    units : tuple of str
+        Whose nets the path follows, in order; a name for a flattened cell may be its neighbour's.
     logic_ns, routing_ns : float
         Its time, set-up time and clock-to-output in the first.
     levels : int
@@ -74,6 +79,7 @@ class Timing:
     fmax_mhz: dict[str, float]
     start: Crossing
     end: Crossing
+    units: tuple[str, ...]
     logic_ns: float
     routing_ns: float
     levels: int
@@ -90,6 +96,7 @@ class Timing:
             "critical_path": {
                 "start": asdict(self.start),
                 "end": asdict(self.end),
+                "units": list(self.units),
                 "logic_ns": self.logic_ns,
                 "routing_ns": self.routing_ns,
                 "levels": self.levels,
@@ -156,12 +163,18 @@ def timing_of(config: Config, report: Mapping[str, Any]) -> Timing:
         key=lambda path: sum(step["delay"] for step in path["path"]),
     )
     steps = slowest["path"]
-    routing = sum(step["delay"] for step in steps if step["type"] == "routing")
+    routes = [step for step in steps if step["type"] == "routing"]
+    routing = sum(step["delay"] for step in routes)
+    units = (unit_of(_path(step["net"])) for step in routes)
     return Timing(
         config=config,
-        fmax_mhz={clock: round(found["achieved"], 2) for clock, found in report["fmax"].items()},
+        fmax_mhz={
+            clock.removeprefix(_GLOBAL).removesuffix(_PAD): round(found["achieved"], 2)
+            for clock, found in report["fmax"].items()
+        },
         start=_crossing(steps[0]["from"]["cell"]),
         end=_crossing(steps[-1]["to"]["cell"]),
+        units=tuple(unit for unit, _ in groupby(units)),
         logic_ns=round(sum(step["delay"] for step in steps) - routing, 2),
         routing_ns=round(routing, 2),
         levels=sum(step["type"] == "logic" for step in steps),
@@ -169,5 +182,9 @@ def timing_of(config: Config, report: Mapping[str, Any]) -> Timing:
 
 
 def _crossing(cell: str) -> Crossing:
-    path = cell.removeprefix(f"{_SCANNED}.")
+    path = _path(cell)
     return Crossing(unit=unit_of(path), cell=path)
+
+
+def _path(name: str) -> str:
+    return name.removeprefix(f"{_SCANNED}.")

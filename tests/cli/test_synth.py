@@ -31,6 +31,7 @@ ROUTED = {
                 {
                     "type": kind,
                     "delay": delay,
+                    "net": "scanned.control.a",
                     "from": {"cell": "scanned.control.a"},
                     "to": {"cell": "scanned.core.machine.fetch.b"},
                 }
@@ -114,6 +115,7 @@ def test_a_clock_on_an_ecp5_comes_with_its_warning(vdla_command: Any) -> None:
     assert "0.75 ns of logic in 0 cells, 12.00 ns of routing" in text
     assert "start: control (control.a)" in text
     assert "end: fetch (core.machine.fetch.b)" in text
+    assert "along nets of: control\n" in text
     assert "This is no prediction for the xc7z020" in text
     found = json.loads(vdla_command("synth", "--config", "TINY", "--pnr", "ecp5", "--json").out)
     assert found["fmax_mhz"] == {"clk": 72.5}
