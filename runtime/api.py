@@ -25,6 +25,7 @@ from vdla.runtime.waves import Waves
 
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
+    from vdla.compiler.ops import Record
 
 __all__ = ["Network", "Run", "compile", "load", "read_graph"]
 
@@ -48,6 +49,7 @@ def compile(
     rank: str = "estimate",
     without: Collection[str] = (),
     cache: bool = True,
+    record: Callable[[Record], None] | None = None,
     progress: Progress | None = None,
 ) -> Network:
     """Compile a network for the accelerator.
@@ -74,6 +76,8 @@ def compile(
         and for an ONNX model of `vdla.compiler.passes.PASSES`.
     cache : bool
         Whether compiled networks are kept and found again.
+    record : callable, optional
+        Called with the schedule of each convolution that is compiled; none is read from the cache.
     progress : callable, optional
         Called with the steps done, the steps in all, and what is being worked on.
 
@@ -115,10 +119,11 @@ def compile(
             place=place,
             rank=measure,
             without=set(without) - of_graphs,
+            record=record,
             progress=progress,
         )
 
-    if not cache:
+    if not cache or record is not None:
         return Network(make())
     return Network(kept(fingerprint(model, config, options), config, make))
 

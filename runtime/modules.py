@@ -111,7 +111,8 @@ def _sources() -> Iterator[Path]:
         # An editable install keeps the packages in several places.
         module = __import__(f"vdla.{package}", fromlist=["__path__"])
         for folder in module.__path__:
-            yield from sorted(Path(folder).rglob("*.py"))
+            files = (file for file in Path(folder).rglob("*") if file.is_file())
+            yield from sorted(file for file in files if file.suffix not in (".pyc", ".nbc", ".nbi"))
 
 
 def _prune(folder: Path, newest: Path) -> None:

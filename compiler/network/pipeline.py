@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from vdla.compiler.graph import Graph, Node
-from vdla.compiler.ops import LoweredNode, lower_node
+from vdla.compiler.ops import LoweredNode, Record, lower_node
 from vdla.compiler.passes.clear_idle_weights import clear_idle_weights
 from vdla.compiler.passes.fold_flatten import fold_flatten
 from vdla.config import Config
@@ -56,6 +56,7 @@ def compile_graph(
     place: Mapping[str, str] | None = None,
     rank: Callable[..., Any] | None = None,
     without: Collection[str] = (),
+    record: Callable[[Record], None] | None = None,
     progress: Progress | None = None,
 ) -> Module:
     """Compile a network for one configuration.
@@ -84,6 +85,8 @@ def compile_graph(
         Handed to `vdla.compiler.ops.lower_node`.
     without : collection of str
         Keys of `PASSES` to leave out.
+    record : callable, optional
+        Called with the schedule of each convolution.
     progress : callable, optional
         Called with the stages done, the stages in all and the node being worked on.
 
@@ -111,11 +114,15 @@ def compile_graph(
     for node in mine:
         tell(node)
         lowered[node.name] = lower_node(graph, node, config, vthreads=vthreads, rank=rank)
-    heads: dict[str, Node] = {}
+    alone, heads = lowered, dict[str, Node]()
     if "fusion" not in without:
         lowered, heads = fuse_additions(
             graph, placed, lowered, config, vthreads=vthreads, rank=rank
         )
+
+    for code in {*alone.values(), *lowered.values()}:
+        if record is not None and code.record is not None:
+            record(code.record)
 
     blocks = {name: (code.input_block, code.output_block) for name, code in lowered.items()}
     layout = lay_out(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fnmatch
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ops import unsupported
@@ -51,22 +53,25 @@ def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -
     """Return the device of each node by name.
 
     Softmax, reshape, quantize and whatever else VDLA does not take goes to the cpu. A reshape
-    that changes no byte in blocked layout stays where its input is.
+    that changes no byte in blocked layout stays where its input is. Operators on VDLA between
+    others on the cpu go there too where bringing their tensors in and out costs the cpu more than
+    computing them.
 
     Parameters
     ----------
     graph : Graph
     config : Config
     place : mapping of str to str, optional
-        ``'cpu'`` or ``'vdla'`` by node name: these are kept.
+        ``'cpu'`` or ``'vdla'`` by node name, by pattern (``layer1_*``) or by operator
+        (``max_pool2d``). A name goes before a pattern, a pattern before an operator; patterns and
+        operators mean those of their nodes that can run there.
 
     Raises
     ------
     ModelError
         Nodes can run nowhere: all of them are listed. Or `place` asks for what cannot be.
     """
-    forced = dict(place or {})
-    _check_names(graph, forced)
+    wishes = _wishes(graph, place or {})
     refusals = {
         node.name: (_vdla_refusal(graph, node, config), host_refusal(graph, node))
         for node in graph.nodes
@@ -77,18 +82,58 @@ def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -
         on_vdla, on_cpu = refusals[node.name]
         if is_view(graph, node):
             on_vdla = _view_refusal(graph, node, placed)
-        wanted = forced.get(node.name)
-        if wanted is None:
+        wanted, named = wishes.get(node.name, (None, False))
+        reason = on_vdla if wanted == VDLA else on_cpu
+        if wanted is None or (reason is not None and not named):
             placed[node.name] = VDLA if on_vdla is None else CPU
             continue
-        reason = on_vdla if wanted == VDLA else on_cpu
         if reason is not None:
             raise ModelError(
                 f"A node can be placed only where it can run; {node.name!r} ({node.op}) cannot run "
                 f"on {wanted}: {reason}. Leave it out of place."
             )
         placed[node.name] = wanted
+    for island in islands(graph, placed):
+        free = all(n.name not in wishes and refusals[n.name][1] is None for n in island)
+        if free and _host_work(graph, island) <= _moving_work(graph, island):
+            placed |= {node.name: CPU for node in island}
     return placed
+
+
+def islands(graph: Graph, placed: Mapping[str, str]) -> list[list[Node]]:
+    """Return the operators on VDLA in groups that are connected by tensors."""
+    groups: list[list[Node]] = []
+    for node in graph.nodes:
+        if placed[node.name] != VDLA:
+            continue
+        near = [g for g in groups if any(set(n.outputs) & set(node.inputs) for n in g)]
+        groups = [g for g in groups if g not in near]
+        groups.append([*(n for g in near for n in g), node])
+    return groups
+
+
+def _host_work(graph: Graph, island: Sequence[Node]) -> int:
+    """Return roughly how many elements the cpu touches when it computes an island."""
+    work = 0
+    for node in island:
+        inputs, output = graph.input_tensors(node), graph.output_tensor(node)
+        taps = prod(node.attrs["window"]) if "window" in node.attrs else 1
+        work += sum(tensor.size for tensor in inputs if not tensor.is_constant)
+        work += output.size * taps + graph.macs(node)
+    return work
+
+
+def _moving_work(graph: Graph, island: Sequence[Node]) -> int:
+    """Return how many elements the cpu touches when it packs and unpacks an island's tensors."""
+    mine = {node.name for node in island}
+    made = {name for node in island for name in node.outputs}
+    read = {t.name for n in island for t in graph.input_tensors(n) if not t.is_constant}
+    left = {
+        name
+        for name in made
+        if name in graph.outputs or any(n.name not in mine for n in graph.consumers(name))
+    }
+    return 2 * sum(graph.tensors[name].size for name in (read - made) | left)
 
 
 def is_view(graph: Graph, node: Node) -> bool:
@@ -130,19 +175,28 @@ def _check_network(graph: Graph, refusals: Mapping[str, tuple[str | None, str | 
         )
 
 
-def _check_names(graph: Graph, forced: Mapping[str, str]) -> None:
-    known = [node.name for node in graph.nodes]
-    unknown = sorted(set(forced) - set(known))
+def _wishes(graph: Graph, place: Mapping[str, str]) -> dict[str, tuple[str, bool]]:
+    """Return the device that is asked for each node, and whether it is by its own name."""
+    for key, device in place.items():
+        if device not in (CPU, VDLA):
+            raise ModelError(f"A placement must be 'cpu' or 'vdla', not {device!r} (of {key!r}).")
+    names = [node.name for node in graph.nodes]
+    meant: dict[str, list[str]] = {
+        key: [name]
+        if (name := key) in names
+        else fnmatch.filter(names, key) or [n.name for n in graph.nodes if n.op == key]
+        for key in place
+    }
+    unknown = [key for key, found in meant.items() if not found]
     if unknown:
         raise ModelError(
-            f"A placement must name nodes of the network, not {', '.join(map(repr, unknown))}; "
-            f"{graph.name!r} has: {', '.join(known)}."
+            "A placement must mean nodes of the network, by name, pattern or operator; "
+            f"{', '.join(map(repr, unknown))} means none. {graph.name!r} has: {', '.join(names)}."
         )
-    for name, device in forced.items():
-        if device not in (CPU, VDLA):
-            raise ModelError(
-                f"A placement must be 'cpu' or 'vdla', not {device!r} (node {name!r})."
-            )
+    # The most particular comes last and stays: one name, then few nodes of many.
+    operators = {node.op for node in graph.nodes}
+    order = sorted(place, key=lambda key: (key in names, key not in operators))
+    return {name: (place[key], key == name) for key in order for name in meant[key]}
 
 
 def _view_refusal(graph: Graph, node: Node, placed: Mapping[str, str]) -> str | None:

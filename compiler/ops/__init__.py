@@ -10,11 +10,13 @@ from .domain import DTYPES
 from .elementwise import lower_elementwise, unsupported_elementwise
 from .lowered import LoweredNode
 from .pooling import lower_max_pool, unsupported_max_pool
+from .records import Record
 from .residual import other_operand, unsupported_addition
 
 __all__ = [
     "LoweredNode",
     "Measure",
+    "Record",
     "lower_node",
     "other_operand",
     "unsupported",

@@ -23,6 +23,7 @@ from .conv_schedule import schedule_conv2d
 from .domain import offset_of, signed
 from .lowered import Array, LoweredNode, blocks_of
 from .packing import group_blocks, grouped_weights, requantize_params, split_weights
+from .records import Record, shape_of
 from .residual import add_onto, work_onto
 from .tiling import candidates, choose_tile
 
@@ -247,4 +248,5 @@ def lower_convolution(
         config.block_out,
         graph.macs(node),
         cycles,
+        Record(shape_of(conv), config.hash, config.dram_latency_cycles, vthreads, tile, cycles),
     )

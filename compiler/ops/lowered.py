@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.te import Schedule, Tensor
+
+if TYPE_CHECKING:
+    from .records import Record
 
 __all__ = ["Array", "LoweredNode", "blocks_of"]
 
@@ -34,6 +38,8 @@ class LoweredNode:
         Multiply-accumulates of the operator itself, padding not counted.
     estimate_cycles : int
         Analytic estimate of the schedule.
+    record : Record or None
+        Of a convolution's schedule, for whoever keeps it.
     """
 
     schedule: Schedule
@@ -44,6 +50,7 @@ class LoweredNode:
     output_block: int
     macs: int
     estimate_cycles: int
+    record: Record | None = None
 
 
 def blocks_of(channels: int, block: int) -> int:

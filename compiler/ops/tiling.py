@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
@@ -19,6 +18,7 @@ from vdla.timing import (
 
 from .conv2d import Conv2d, ConvTile
 from .footprint import fits, input_window, param_entries, threads_of, weight_entries
+from .records import find_record, shape_of
 from .timeline import play
 
 __all__ = ["Rank", "bound", "candidates", "choose_tile", "options"]
@@ -174,7 +174,7 @@ def _whole_groups(conv: Conv2d, out_blocks: int, in_blocks: int) -> bool:
 def choose_tile(
     conv: Conv2d, config: Config, *, vthreads: int = 2, measure: Rank | None = None
 ) -> tuple[ConvTile, int]:
-    """Return the best tile and its estimated cycles.
+    """Return the best tile and its cycles: estimated, measured, or from a record of a search.
 
     Parameters
     ----------
@@ -183,15 +183,18 @@ def choose_tile(
     vthreads : int
         1 or 2.
     measure : callable, optional
-        Cycles of a candidate; the best estimates are measured and the fastest wins.
+        Cycles of a candidate; the best estimates are measured and the fastest wins, whatever
+        records there are.
 
     Raises
     ------
     LoweringError
         No tile fits; the message says what the smallest one needs.
     """
-    # Neither has a part in time: layers of one shape are searched once.
-    ranked = _ranked(replace(conv, zero_point=0, clip=(-128, 127)), config, vthreads)
+    known = find_record(conv, config, vthreads) if measure is None else None
+    if known is not None:
+        return known.tile, known.cycles
+    ranked = _ranked(shape_of(conv), config, vthreads)
     if measure is None:
         fastest = ranked[0][0]
         close = [
@@ -199,8 +202,11 @@ def choose_tile(
         ]
         _, cycles, tile = min(close, key=lambda one: one[:2])
         return tile, cycles
-    measured = [(measure(tile), tile) for _, _, tile in ranked[:_MEASURED]]
-    cycles, tile = min(measured, key=lambda one: one[0])
+    measured = [(loads, measure(tile), tile) for _, loads, tile in ranked[:_MEASURED]]
+    fastest = min(cycles for _, cycles, _ in measured)
+    _, cycles, tile = min(
+        (one for one in measured if one[1] <= fastest * _TIE), key=lambda one: one[:2]
+    )
     return tile, cycles
 
 

@@ -107,6 +107,53 @@ def _show_convs(result: dict[str, Any]) -> None:
         typer.echo("equal to the interpreter" if result["bit_exact"] else "NOT equal")
 
 
+@app.command("networks")
+def networks(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODEL]...", help="Files, or names of built-in networks."),
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    check: CheckOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run whole networks on the cycle model: cycles, use of the core, bytes, time to compile."""
+    settings = read_config(config)
+
+    from vdla.runtime.cli.networks import NETWORKS, measure_networks
+
+    with progress_bar("networks") as progress:
+        result = measure_networks(models or NETWORKS, settings, check=check, progress=progress)
+    if as_json:
+        emit_json(result)
+    else:
+        _show_networks(result["networks"])
+    if not all(network.get("bit_exact", True) for network in result["networks"]):
+        raise typer.Exit(DIFFERS)
+
+
+def _show_networks(found: list[dict[str, Any]]) -> None:
+    rows = [
+        [
+            network["name"],
+            f"{network['macs'] / 1e6:,.0f} M",
+            f"{network['cycles']:,}",
+            f"{network['milliseconds']:.1f} ms",
+            f"{100 * (network['mac_utilization'] or 0):.1f} %",
+            f"{network['dram_bytes'] / 1e6:.1f} MB",
+            f"{network['host_layers']}",
+            f"{network['compile_cpu_seconds']:.1f} s",
+        ]
+        for network in found
+    ]
+    columns = ["network", "MACs", "cycles", "time", "MAC use", "bytes moved", "layers on cpu"]
+    show_table([*columns, "compiled in"], rows, text_columns=1)
+    if "bit_exact" in found[0]:
+        for network in found:
+            equal = "equal to" if network["bit_exact"] else "NOT equal to"
+            typer.echo(f"{network['name']}: every layer {equal} the integer interpreter")
+
+
 @app.command("passes")
 def passes(
     model: ModelArgument = "resnet18",

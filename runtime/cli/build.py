@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vdla.errors import InputError
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
@@ -15,13 +16,18 @@ from vdla.runtime.cli.options import (
     ConfigOption,
     JsonOption,
     ModelArgument,
+    PlaceOption,
     Rank,
     RankOption,
     VthreadsOption,
     read_bind,
     read_config,
+    read_place,
 )
 from vdla.runtime.cli.output import emit_json, progress_bar
+
+if TYPE_CHECKING:
+    from vdla.compiler.ops import Record
 
 __all__ = ["build"]
 
@@ -32,10 +38,19 @@ def build(
         Path, typer.Option("-o", "--output", metavar="FILE.vdla", help="The file to write.")
     ],
     bind: BindOption = None,
+    place: PlaceOption = None,
     config: ConfigOption = DEFAULT_CONFIG,
     vthreads: VthreadsOption = 2,
     rank: RankOption = Rank.estimate,
     cache: CacheOption = True,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            "--records",
+            metavar="FILE.jsonl",
+            help="Write the schedule of each convolution there, beside those already in it.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a network into one file: programs, weights and memory plan."""
@@ -43,18 +58,23 @@ def build(
 
     from vdla.runtime import api
 
+    found: list[Record] = []
     start = time.perf_counter()
     with progress_bar("compiling") as progress:
         network = api.compile(
             model,
             config=settings,
             bind=read_bind(bind),
+            place=read_place(place),
             vthreads=vthreads,
             rank=rank.value,
             cache=cache,
+            record=found.append if records is not None else None,
             progress=progress,
         )
     network.save(output)
+    if records is not None:
+        _keep(found, records)
     seconds = time.perf_counter() - start
     if as_json:
         emit_json(
@@ -70,3 +90,21 @@ def build(
         typer.echo(
             f"{output}: {output.stat().st_size:,} bytes for {settings.name}, in {seconds:.1f} s"
         )
+
+
+def _keep(found: list[Record], file: Path) -> None:
+    """Add records to a file; of the same shape the fastest stays."""
+    from vdla.compiler.ops.records import read_records, write_records
+
+    try:
+        every = [*(read_records(file.read_text("utf-8")) if file.exists() else []), *found]
+        best: dict[object, Record] = {}
+        for record in every:
+            key = (record.conv, record.config_hash, record.dram_latency_cycles, record.vthreads)
+            if key not in best or record.cycles < best[key].cycles:
+                best[key] = record
+        file.write_text(write_records(best.values()), "utf-8")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"--records must be a file of records that can be read and written: {file}: {error}"
+        ) from None

@@ -22,11 +22,13 @@ __all__ = [
     "InputOption",
     "JsonOption",
     "ModelArgument",
+    "PlaceOption",
     "Rank",
     "RankOption",
     "VthreadsOption",
     "read_bind",
     "read_config",
+    "read_place",
 ]
 
 
@@ -74,6 +76,14 @@ class Rank(str, Enum):
     cycle = "cycle"
 
 
+PlaceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--place",
+        metavar="NODES=DEVICE",
+        help="cpu or vdla for nodes by name, pattern (layer1_*) or operator; repeatable.",
+    ),
+]
 RankOption = Annotated[
     Rank,
     typer.Option("--rank", help="Choose schedules by an estimate, or by the cycle model (slow)."),
@@ -132,3 +142,24 @@ def read_config(text: str) -> Config:
     if text.endswith((".toml", ".json")):
         return Config.from_toml(Path(text))
     return named(text)
+
+
+def read_place(pairs: list[str] | None) -> dict[str, str]:
+    """Return the devices that are asked for nodes.
+
+    Raises
+    ------
+    InputError
+        One is not of the form NODES=DEVICE.
+    """
+    from vdla.errors import InputError
+
+    wishes = {}
+    for pair in pairs or []:
+        nodes, _, device = pair.rpartition("=")
+        if not nodes or not device:
+            raise InputError(
+                f"--place must be nodes and a device, such as conv2d=cpu, not {pair!r}: give both"
+            )
+        wishes[nodes] = device
+    return wishes

@@ -17,11 +17,13 @@ from vdla.runtime.cli.options import (
     InputOption,
     JsonOption,
     ModelArgument,
+    PlaceOption,
     Rank,
     RankOption,
     VthreadsOption,
     read_bind,
     read_config,
+    read_place,
 )
 from vdla.runtime.cli.output import progress_bar
 from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, waves_of
@@ -34,6 +36,7 @@ def simulate(
     image: ImageOption = None,
     input_file: InputOption = None,
     bind: BindOption = None,
+    place: PlaceOption = None,
     config: ConfigOption = DEFAULT_CONFIG,
     device: DeviceOption = Device.cycle,
     vthreads: VthreadsOption = 2,
@@ -58,6 +61,7 @@ def simulate(
             model,
             config=settings,
             bind=read_bind(bind),
+            place=read_place(place),
             vthreads=vthreads,
             rank=rank.value,
             cache=cache,

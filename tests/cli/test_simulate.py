@@ -25,6 +25,7 @@ SUMMARY: dict[str, Any] = {
             "name": "conv1",
             "op": "conv2d",
             "device": "vdla",
+            "fused_into": None,
             "cycles": 1_200_000,
             "mac_utilization": 0.925,
             "dram_bytes": 4096,
@@ -34,6 +35,7 @@ SUMMARY: dict[str, Any] = {
             "name": "softmax",
             "op": "softmax",
             "device": "cpu",
+            "fused_into": None,
             "cycles": None,
             "mac_utilization": None,
             "dram_bytes": None,
@@ -102,11 +104,14 @@ def test_simulate_hands_its_options_on(vdla_command: Any, runtime: FakeRuntime) 
         "--vthreads",
         "1",
         "--no-cache",
+        *("--place", "conv2d=cpu", "--place", "l*=vdla"),
     )
     assert outcome.code == 0
     assert runtime.calls["compile"] == {
         "model": "a.tflite",
         "config": TINY,
+        "bind": {},
+        "place": {"conv2d": "cpu", "l*": "vdla"},
         "vthreads": 1,
         "rank": "estimate",
         "cache": False,
@@ -122,6 +127,8 @@ def test_simulate_without_options_takes_the_board_two_threads_and_the_cycle_mode
     assert runtime.calls["compile"] == {
         "model": "resnet18",
         "config": PYNQ_Z1,
+        "bind": {},
+        "place": {},
         "vthreads": 2,
         "rank": "estimate",
         "cache": True,
@@ -239,3 +246,12 @@ def test_a_narrow_terminal_gets_the_waiting_in_a_table_below(
     assert lines[4].split() == ["waiting", "for", "memory", "tokens"]
     assert lines[5].split() == ["conv1", "12", "3,456"]
     assert lines[6].split() == ["softmax", "-", "-"]
+
+
+@pytest.mark.parametrize("wish", ["conv2d", "=cpu", "conv2d="])
+def test_a_placement_without_nodes_or_device_is_refused(
+    vdla_command: Any, runtime: FakeRuntime, wish: str
+) -> None:
+    outcome = vdla_command("simulate", "resnet18", "--place", wish)
+    assert outcome.code != 0
+    assert f"--place must be nodes and a device, such as conv2d=cpu, not '{wish}'" in outcome.err

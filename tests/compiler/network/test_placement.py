@@ -41,6 +41,33 @@ def test_the_user_decides() -> None:
     assert placed == {**DEFAULT, "stem": "cpu", "sum": "cpu"}
 
 
+def test_a_pattern_or_an_operator_means_several() -> None:
+    assert place_nodes(residual(), PYNQ_Z1, {"conv2d": "cpu"}) == {
+        **DEFAULT,
+        **dict.fromkeys(("stem", "body", "down"), "cpu"),
+        "sum": "cpu",  # alone between the others it is not worth the way
+    }
+    placed = place_nodes(residual(), PYNQ_Z1, {"s*": "vdla", "conv2d": "cpu", "body": "vdla"})
+    assert (placed["stem"], placed["sum"], placed["body"]) == ("vdla", "vdla", "vdla")
+    assert (placed["down"], placed["softmax"]) == ("cpu", "cpu")  # vdla has no softmax
+
+
+def test_a_name_goes_before_a_pattern_and_a_pattern_before_an_operator() -> None:
+    wishes = {"down": "vdla", "d*": "cpu", "conv2d": "vdla"}
+    for order in (wishes, dict(reversed(wishes.items()))):
+        placed = place_nodes(residual(), PYNQ_Z1, order)
+        assert (placed["down"], placed["dense"], placed["body"]) == ("vdla", "cpu", "vdla")
+
+
+def test_what_costs_more_to_bring_in_than_to_compute_stays_on_the_cpu() -> None:
+    net = Draft("lonely", (1, 8, 8, 16))
+    pad = net.pad("pad", "input", 1)  # only the cpu pads
+    graph = net.finish(net.pad("again", net.add("sum", pad, pad), 1))
+    assert set(place_nodes(graph, PYNQ_Z1, None).values()) == {"cpu"}
+    assert place_nodes(graph, PYNQ_Z1, {"sum": "vdla"})["sum"] == "vdla"
+    assert place_nodes(graph, PYNQ_Z1, {"add": "vdla"})["sum"] == "vdla"
+
+
 def test_a_view_follows_its_input() -> None:
     placed = place_nodes(residual(), PYNQ_Z1, {"pool": "cpu"})
     assert (placed["pool"], placed["flat"], placed["dense"]) == ("cpu", "cpu", "vdla")
@@ -69,9 +96,9 @@ def test_tensors_that_are_no_images_stay_on_the_cpu() -> None:
     [
         (
             {"nosuch": "cpu", "dense": "cpu"},
-            "must name nodes of the network, not 'nosuch'; 'residual' has: stem, body, sum, down",
+            "pattern or operator; 'nosuch' means none. 'residual' has: stem, body, sum, down",
         ),
-        ({"dense": "gpu"}, r"must be 'cpu' or 'vdla', not 'gpu' \(node 'dense'\)"),
+        ({"dense": "gpu"}, r"must be 'cpu' or 'vdla', not 'gpu' \(of 'dense'\)"),
         (
             {"softmax": "vdla"},
             r"only where it can run; 'softmax' \(softmax\) cannot run on vdla: the accelerator has "
