@@ -37,7 +37,8 @@ class Scanned(wiring.Component):
         """Connect ports to chains."""
         m = Module()
         m.submodules[self._name] = component = self._component
-        inputs, outputs = [], []
+        inputs: list[Value] = []
+        outputs: list[Value] = []
         for _path, member, value in component.signature.flatten(component):
             side = outputs if member.flow is Out else inputs
             side.append(Value.cast(value))
