@@ -154,6 +154,61 @@ def _show_networks(found: list[dict[str, Any]]) -> None:
             typer.echo(f"{network['name']}: every layer {equal} the integer interpreter")
 
 
+@app.command("topologies")
+def topologies(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Some of those that the onnx package ships."),
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Quantize and run well-known topologies with drawn weights, against ONNX Runtime.
+
+    Leaves with exit code 1 where a layer fed ONNX Runtime's own inputs is more than a step from
+    its output, or a layer on the cycle model differs from the integer interpreter.
+    """
+    settings = read_config(config)
+
+    from vdla.runtime.cli.light import TOPOLOGIES
+    from vdla.runtime.cli.topologies import measure_topologies
+
+    with progress_bar("topologies") as progress:
+        result = measure_topologies(names or TOPOLOGIES, settings, progress=progress)
+    if as_json:
+        emit_json(result)
+    else:
+        _show_topologies(result["topologies"])
+    if not all(row["bit_exact"] and row["largest_step"] <= 1 for row in result["topologies"]):
+        raise typer.Exit(DIFFERS)
+
+
+def _show_topologies(found: list[dict[str, Any]]) -> None:
+    rows = [
+        [
+            row["name"],
+            f"{row['largest_step']}",
+            f"{100 * row['equal_layers']:.0f} % of {row['layers']}",
+            f"{100 * row['equal_scores']:.1f} %",
+            f"{100 * row['equal_outputs']:.1f} %",
+            "same" if row["same_argmax"] else "OTHER",
+            f"{sum(row['vdla_layers'].values())}",
+            f"{sum(row['cpu_layers'].values())}",
+            f"{row['cycles']:,}",
+            f"{row['compile_cpu_seconds']:.1f} s",
+        ]
+        for row in found
+    ]
+    columns = ["topology", "steps apart", "layers equal", "scores equal", "outputs equal"]
+    columns += ["argmax", "layers on vdla", "on cpu", "cycles", "compiled in"]
+    show_table(columns, rows, text_columns=1)
+    typer.echo()
+    for row in found:
+        equal = "equal to" if row["bit_exact"] else "NOT equal to"
+        listed = ", ".join(f"{count} {op}" for op, count in sorted(row["cpu_layers"].items()))
+        typer.echo(f"{row['name']}: {equal} the integer interpreter; on the cpu: {listed}")
+
+
 @app.command("passes")
 def passes(
     model: ModelArgument = "resnet18",
