@@ -189,8 +189,9 @@ def _show_topologies(found: list[dict[str, Any]]) -> None:
             row["name"],
             f"{row['largest_step']}",
             f"{100 * row['equal_layers']:.0f} % of {row['layers']}",
-            f"{100 * row['equal_scores']:.1f} %",
             f"{100 * row['equal_outputs']:.1f} %",
+            f"{100 * row['equal_scores']:.1f} %",
+            f"{100 * row['equal_scores_peer']:.1f} %",
             "same" if row["same_argmax"] else "OTHER",
             f"{sum(row['vdla_layers'].values())}",
             f"{sum(row['cpu_layers'].values())}",
@@ -199,10 +200,12 @@ def _show_topologies(found: list[dict[str, Any]]) -> None:
         ]
         for row in found
     ]
-    columns = ["topology", "steps apart", "layers equal", "scores equal", "outputs equal"]
-    columns += ["argmax", "layers on vdla", "on cpu", "cycles", "compiled in"]
+    columns = ["topology", "steps apart", "layers equal", "outputs equal", "scores equal"]
+    columns += ["its own", "argmax", "layers on vdla", "on cpu", "cycles", "compiled in"]
     show_table(columns, rows, text_columns=1)
-    typer.echo()
+    typer.echo(
+        "\nagainst ONNX Runtime without its optimizations; its own: with them against without\n"
+    )
     for row in found:
         equal = "equal to" if row["bit_exact"] else "NOT equal to"
         listed = ", ".join(f"{count} {op}" for op, count in sorted(row["cpu_layers"].items()))

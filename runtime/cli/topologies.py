@@ -55,9 +55,11 @@ def measure_topologies(
     dict
         ``topologies``: ``name``; ``layers`` compared, ``largest_step`` by which an integer of a
         layer fed ONNX Runtime's own inputs differs from its output, ``equal_layers``, the share
-        without a difference; ``equal_scores`` and ``equal_outputs``, shares end to end, before the
-        softmax and after; ``same_argmax`` of the scores; ``bit_exact``; ``vdla_layers`` and
-        ``cpu_layers`` by operator; ``cycles``, ``milliseconds``, ``compile_cpu_seconds``.
+        without a difference; end to end ``equal_outputs`` and, before the softmax,
+        ``equal_scores``, shares, and that of ONNX Runtime with its optimizations against itself
+        without, ``equal_scores_peer``; ``same_argmax`` of the scores; ``bit_exact``;
+        ``vdla_layers`` and ``cpu_layers`` by operator; ``cycles``, ``milliseconds``,
+        ``compile_cpu_seconds``.
 
     Raises
     ------
@@ -92,6 +94,7 @@ def _measure(name: str, config: Config) -> dict[str, Any]:
     run = network.run({source: image}, check=True)
     exported = export_onnx(graph)
     theirs = peer_outputs(exported, {source: image})
+    rewritten = peer_outputs(exported, {source: image}, optimized=True)
     outputs, scores = graph.outputs[0], graph.outputs[-1]
     steps = largest_steps(graph, exported, image)
     layers = network.module.layers
@@ -101,8 +104,9 @@ def _measure(name: str, config: Config) -> dict[str, Any]:
         "layers": len(steps),
         "largest_step": max(steps.values()),
         "equal_layers": sum(step == 0 for step in steps.values()) / len(steps),
-        "equal_scores": float((run.outputs[scores] == theirs[scores]).mean()),
-        "equal_outputs": float((run.outputs[outputs] == theirs[outputs]).mean()),
+        "equal_outputs": _equal(run.outputs[outputs], theirs[outputs]),
+        "equal_scores": _equal(run.outputs[scores], theirs[scores]),
+        "equal_scores_peer": _equal(rewritten[scores], theirs[scores]),
         "same_argmax": bool(run.outputs[scores].argmax() == theirs[scores].argmax()),
         "bit_exact": run.bit_exact,
         "vdla_layers": Counter(layer.op for layer in layers if layer.device == "vdla"),
@@ -111,6 +115,10 @@ def _measure(name: str, config: Config) -> dict[str, Any]:
         "milliseconds": cycles / config.clock_mhz / 1e3,
         "compile_cpu_seconds": seconds,
     }
+
+
+def _equal(ours: Array, theirs: Array) -> float:
+    return float((ours == theirs).mean())
 
 
 def largest_steps(graph: Graph, exported: onnx.ModelProto, image: Array) -> dict[str, int]:
