@@ -19,6 +19,7 @@ from .evaluate import Tell
 from .ranges import CALIBRATIONS, DEFAULT_PERCENTILE, Range, find_ranges
 from .report import LayerNoise, measure_noise
 from .rewrite import rewrite
+from .scales import scales_as_depthwise
 
 __all__ = ["ENDS", "Quantized", "quantize"]
 
@@ -115,7 +116,7 @@ def quantize(
     inputs = check_samples(graph, samples)
     stages = 1 + equalize + (calibration != "minmax") + bias_correction + report
     tell = _counting(progress, stages * len(next(iter(inputs.values()))))
-    real = run_passes(graph)
+    real = scales_as_depthwise(run_passes(graph))
     if equalize:
         real = equalize_channels(real, inputs, tell)
     found = find_ranges(real, inputs, calibration, percentile, tell)
