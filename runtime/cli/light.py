@@ -133,9 +133,10 @@ def _use(nodes: list[onnx.NodeProto], name: str) -> tuple[onnx.NodeProto, int]:
 
 def _rectified(nodes: list[onnx.NodeProto], node: onnx.NodeProto) -> bool:
     """Whether what a layer makes, scaled and shifted by constants, goes through a ReLU."""
-    (reader, *others) = [n for n in nodes if node.output[0] in n.input] or [None]
-    if reader is None or others:
+    readers = [n for n in nodes if node.output[0] in n.input]
+    if len(readers) != 1:
         return False
+    (reader,) = readers
     return reader.op_type == "Relu" or (reader.op_type in _SCALES and _rectified(nodes, reader))
 
 

@@ -186,7 +186,7 @@ def _run_node(graph: Graph, node: Node, values: Mapping[str, Array]) -> Array:
         node.name,
         [graph.tensors[name] for name in tensors],
         [node],
-        dict.fromkeys(tensor.name for tensor in inputs),
+        list(dict.fromkeys(tensor.name for tensor in inputs)),
         node.outputs,
     )
     given = {name: values[name] for name in alone.inputs}
