@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vdla.config import PYNQ_Z1, Config
 from vdla.errors import InputError
-from vdla.module import Module
+from vdla.module import Module, TensorInfo
 from vdla.module import load as load_module
 from vdla.module import save as save_module
 from vdla.program import Program
@@ -97,7 +97,7 @@ def compile(
     options = {
         "bind": sorted((bind or {}).items()),
         "vthreads": vthreads,
-        "place": sorted((place or {}).items()),
+        "place": list((place or {}).items()),  # of two patterns the later one goes first
         "rank": rank,
         "without": sorted(without),
     }
@@ -153,7 +153,11 @@ def read_graph(
     """
     from vdla.compiler.graph import Graph, import_tflite
 
-    if isinstance(model, (str, Path)) and str(model).endswith(".onnx"):
+    if not isinstance(model, (str, Path, Graph)):
+        raise InputError(
+            f"A network must be a path, a name or a Graph, not {type(model).__name__}: give one."
+        )
+    if str(model).lower().endswith(".onnx"):
         from vdla.compiler.onnx import import_onnx
 
         return import_onnx(model, bind=bind, without=without)
@@ -212,6 +216,11 @@ class Network:
     def programs(self) -> tuple[Program, ...]:
         """The programs, in the order they run."""
         return self.module.programs
+
+    @property
+    def inputs(self) -> Mapping[str, TensorInfo]:
+        """What each input takes, by name."""
+        return {name: self.module.tensors[name] for name in self.module.inputs}
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from vdla.errors import ModelError
 __all__ = ["Array", "Quant", "Tensor"]
 
 Array = npt.NDArray[Any]
+
+_MOST_ELEMENTS = 1 << 30
+"""Far beyond what the accelerator's addresses reach; larger sizes are mistakes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +123,11 @@ class Tensor:
             )
         if self.data is not None:
             object.__setattr__(self, "data", np.asarray(self.data))  # numpy's scalars are none
+        if prod(self.shape) > _MOST_ELEMENTS:
+            raise ModelError(
+                f"A tensor must hold at most {_MOST_ELEMENTS:,} elements; {self.name!r} has shape "
+                f"{self.shape}. Check the sizes it is made of."
+            )
         if self.data is not None and (
             self.data.shape != self.shape or self.data.dtype != self.dtype
         ):

@@ -63,8 +63,8 @@ def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -
     config : Config
     place : mapping of str to str, optional
         ``'cpu'`` or ``'vdla'`` by node name, by pattern (``layer1_*``) or by operator
-        (``max_pool2d``). A name goes before a pattern, a pattern before an operator; patterns and
-        operators mean those of their nodes that can run there.
+        (``max_pool2d``). A name goes before a pattern, a pattern before an operator, of two
+        patterns the later one; patterns and operators mean those nodes that can run there.
 
     Raises
     ------

@@ -242,6 +242,12 @@ class Builder:
             )
             for node in self.nodes
         ]
+        for tensor in tensors:
+            if tensor.data is not None and tensor.dtype.kind == "f" and np.isnan(tensor.data).any():
+                raise ModelError(
+                    f"Constants must be numbers; {tensor.label} holds NaN. Train or export the "
+                    "model again."
+                )
         return Graph(name, tensors, nodes, self._inputs, outputs)
 
     def _constant(self, value: Constant, name: str) -> Tensor:

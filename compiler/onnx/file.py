@@ -143,7 +143,7 @@ class OnnxFile:
     def _array(self, tensor: onnx.TensorProto) -> Array:
         try:
             array: Array = numpy_helper.to_array(tensor)
-        except (ValueError, TypeError) as error:
+        except (KeyError, ValueError, TypeError) as error:
             raise ModelError(
                 f"A weight must be stored whole; {tensor.name!r} of {self.path} is not: {error}. "
                 "Export the model again."

@@ -70,10 +70,20 @@ def import_onnx(
     return run_passes(builder.finish(file.name, file.outputs), without)
 
 
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
+"""What rules meet in operators without an attribute that they must have, or with a wrong one."""
+
+
 def _convert(node: OnnxNode, builder: Builder) -> None:
     inputs = [builder.values[name] if name else None for name in node.inputs]
     fold = is_foldable(node, inputs)
-    results = list(evaluate(node, inputs) if fold else CONVERSIONS[node.op](node, builder))
+    try:
+        results = list(evaluate(node, inputs) if fold else CONVERSIONS[node.op](node, builder))
+    except _MALFORMED as error:
+        node.refuse(
+            f"its inputs or attributes are not ONNX's ({type(error).__name__}: {error})",
+            "Export the model again",
+        )
     for name, value in zip(node.outputs, results, strict=False):
         if name:
             builder.values[name] = value

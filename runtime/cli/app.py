@@ -47,6 +47,8 @@ class _Commands(TyperGroup):
                 f"this command needs {package.name}, which is not installed; "
                 f"install it with: {install_command([package])}"
             )
+        except MemoryError as error:
+            fail(f"this takes more memory than there is ({error}); use a smaller network or image")
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 

@@ -233,7 +233,9 @@ def passes(
         [
             variant["without"] or "(all passes)",
             f"{variant['cycles']:,}",
-            f"{100 * variant['cycles'] / whole - 100:+.1f} %" if variant["without"] else "",
+            f"{100 * variant['cycles'] / whole - 100:+.1f} %"
+            if variant["without"] and whole
+            else "",
             *(
                 f"{variant[key]:,}"
                 for key in ("dram_bytes", "arena_bytes", "host_bytes", "host_layers")
@@ -247,6 +249,12 @@ def passes(
     typer.echo()
     for variant in result["variants"][1:]:
         typer.echo(f"{variant['without']}: {variant['what']}")
+
+
+def _change(variant: dict[str, Any], whole: int) -> str:
+    if variant["without"] is None or not whole:
+        return ""
+    return f"{100 * variant['cycles'] / whole - 100:+.1f} %"
 
 
 @app.command("traffic")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from vdla.runtime.cli.inputs import SEED, from_image, from_npy, random_input
+from vdla.errors import InputError
+from vdla.runtime.cli.inputs import SEED, from_image, from_npy, from_npz, random_input
 from vdla.runtime.cli.options import (
     CheckOption,
     Device,
@@ -90,15 +91,28 @@ def run_network(
         run = network.run(inputs, device=device.value, check=check, progress=progress, waves=waves)
     show_run(run, as_json=as_json, labels=None if shown is None else shown.labels)
     if not network.programs:
-        note("nothing of this network runs on the accelerator, which takes int8: all is on the cpu")
+        note("nothing of this network runs on the accelerator; vdla import MODEL says why")
     if waves is not None:
         note_empty(waves, run)
     if check and not run.bit_exact:
         raise typer.Exit(DIFFERS)
 
 
-def _inputs(network: Network, image: Path | None, input_file: Path | None) -> npt.NDArray[Any]:
+def _inputs(
+    network: Network, image: Path | None, input_file: Path | None
+) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
     shape, dtype = network.input_shape, network.input_dtype
+    tensors = network.inputs
+    if len(tensors) > 1:
+        if image is not None or input_file is not None and input_file.suffix != ".npz":
+            raise InputError(
+                f"A network with several inputs takes --input FILE.npz with an array for each of "
+                f"{', '.join(tensors)}; write it with numpy.savez"
+            )
+        if input_file is not None:
+            return from_npz(input_file, list(tensors))
+        note(f"no --input: running on random noise (seed {SEED})")
+        return {name: random_input(t.shape, t.dtype) for name, t in tensors.items()}
     if image is not None:
         return from_image(image, shape, dtype)
     if input_file is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["from_image", "from_npy", "random_input"]
+__all__ = ["from_image", "from_npy", "from_npz", "random_input"]
 
 SEED = 0
 
@@ -77,6 +78,32 @@ def from_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.ND
             "convert it by the scale and zero point of the network"
         )
     return array
+
+
+def from_npz(path: Path, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """Read an array for each of several inputs.
+
+    Raises
+    ------
+    InputError
+        The file is no archive of arrays, or holds others than `names`.
+    """
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"--input must be a .npz file: {path}: {error}; write one with numpy.savez"
+        ) from None
+    if set(arrays) != set(names):
+        raise InputError(
+            f"--input must hold the arrays {', '.join(names)}, not {', '.join(arrays)}: {path}"
+        )
+    return arrays
 
 
 def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -148,7 +175,7 @@ def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.
 
 
 def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return one image of noise, the same on every call.
+    """Return noise for a network's input, the same on every call.
 
     Parameters
     ----------
@@ -160,7 +187,7 @@ def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[An
     Returns
     -------
     numpy.ndarray
-        Of shape ``(1, *shape[1:])`` and of `dtype`: integers over the type's whole range, floats
+        Of `shape` and of `dtype`: integers over the type's whole range, floats
         of mean 0 and deviation 1.
 
     Raises
@@ -171,9 +198,8 @@ def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[An
     import numpy as np
 
     kind, source = np.dtype(dtype), np.random.default_rng(SEED)
-    sizes = (1, *shape[1:])
     if kind.kind == "f":
-        drawn: npt.NDArray[Any] = source.normal(0, 1, sizes).astype(kind)
+        drawn: npt.NDArray[Any] = source.normal(0, 1, shape).astype(kind)
         return drawn
     if kind.kind not in "iu":
         raise InputError(
@@ -182,6 +208,6 @@ def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[An
         )
     limits = np.iinfo(kind)
     noise: npt.NDArray[Any] = source.integers(
-        limits.min, limits.max, sizes, dtype=kind, endpoint=True
+        limits.min, limits.max, shape, dtype=kind, endpoint=True
     )
     return noise

@@ -81,7 +81,8 @@ PlaceOption = Annotated[
     typer.Option(
         "--place",
         metavar="NODES=DEVICE",
-        help="cpu or vdla for nodes by name, pattern (layer1_*) or operator; repeatable.",
+        help="cpu or vdla for nodes by name, pattern (layer1_*) or operator, those that can run "
+        "there; repeatable, of two patterns the later one holds.",
     ),
 ]
 RankOption = Annotated[

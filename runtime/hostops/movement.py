@@ -65,7 +65,7 @@ def _pad(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:
 
 
 def _reshape(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:
-    return inputs[0].array.reshape(*_lead(inputs[0], output), *output.shape[1:])
+    return inputs[0].array.reshape((*_lead(inputs[0], output), *output.shape[1:]))
 
 
 def _slice(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-LAYER_KEYS = {"name", "op", "device", "cycles", "mac_utilization", "dram_bytes", "waiting"}
+LAYER_KEYS = {
+    "name",
+    "op",
+    "device",
+    "cycles",
+    "mac_utilization",
+    "dram_bytes",
+    "dram_bytes_least",
+    "fused_into",
+    "waiting",
+}
 SUMMARY_KEYS = {
     "bit_exact",
     "classes",
@@ -119,3 +129,32 @@ def test_bench_convs_reports_every_shape(vdla_command: Any) -> None:
     assert ideal == 6_623_232
     taken = sum(layer["occurrences"] * layer["cycles"]["2"] for layer in report["layers"])
     assert report["mac_utilization"]["2"] == pytest.approx(ideal / taken)
+
+
+def test_a_network_of_two_inputs_takes_an_archive_or_noise(
+    vdla_command: Any, tmp_path: Path
+) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    x, z, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 3)) for name in ("x", "z", "y")
+    )
+    node = helper.make_node("Add", ["x", "z"], ["y"])
+    model = helper.make_model(
+        helper.make_graph([node], "two", [x, z], [y]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    onnx.save(model, tmp_path / "two.onnx")
+    file = tmp_path / "both.npz"
+    one = np.ones((1, 3), np.float32)
+    np.savez(file, x=one, z=2 * one)
+    command = ("simulate", str(tmp_path / "two.onnx"), "--config", "tiny")
+    assert vdla_command(*command, "--input", str(file), "--check").code == 0
+    assert vdla_command(*command).code == 0
+    np.savez(file, x=one)
+    assert "must hold the arrays x, z, not x" in vdla_command(*command, "--input", str(file)).err
+    np.save(tmp_path / "x.npy", one)
+    wrong = vdla_command(*command, "--input", str(tmp_path / "x.npy"))
+    assert "takes --input FILE.npz with an array for each of x, z" in wrong.err

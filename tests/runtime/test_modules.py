@@ -120,3 +120,12 @@ def test_the_oldest_go_when_there_are_too_many(
     compiled(residual(1))
     (left,) = folder.glob("*.vdla")
     assert left != old
+
+
+def test_of_two_patterns_the_later_one_holds_in_the_cache_too(folder: Path) -> None:
+    wishes = {"s*": "cpu", "*em": "vdla"}
+    for place in (wishes, dict(reversed(wishes.items()))):
+        network, made = compiled(residual(), place=place)
+        layers = {layer.name: layer.device for layer in network.module.layers}
+        assert made
+        assert layers["stem"] == list(place.values())[-1]

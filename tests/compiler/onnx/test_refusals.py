@@ -179,3 +179,29 @@ def test_local_functions_are_inlined() -> None:
     model.functions.append(function)
     model.opset_import.append(helper.make_opsetid("local", 1))
     assert [n.op for n in import_onnx(model).nodes] == ["relu", "sub"]
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"), [("MaxPool", {}), ("LRN", {}), ("Cast", {}), ("Cast", {"to": 99})]
+)
+def test_an_operator_without_what_it_must_have_is_refused_by_node(op: str, attrs: dict) -> None:
+    m = Model()
+    model = m.finish(m.node(op, m.input("x", (1, 3, 8, 8)), **attrs))
+    refused(model, f"{op}.*its inputs or attributes are not ONNX's")
+
+
+def test_a_bias_of_another_length_is_refused_by_node() -> None:
+    m = Model()
+    x = m.input("x", (1, 3, 8, 8))
+    refused(m.finish(m.node("Conv", x, m.drawn(4, 3, 3, 3), m.drawn(7))), "Conv")
+
+
+def test_constants_that_are_no_numbers_are_refused_wherever_they_stand() -> None:
+    m = Model()
+    x = m.input("x", (1, 3))
+    constant = m.node("Constant", value_floats=[1.0, float("nan"), 2.0])
+    refused(m.finish(m.node("Mul", x, constant)), "Constants must be numbers; .* holds NaN")
+
+
+def test_sizes_beyond_all_memory_are_refused() -> None:
+    refused(relu((1, 3, 1 << 20, 1 << 20)), "at most 1,073,741,824 elements; 'x' has shape")
