@@ -22,7 +22,9 @@ VcdOption = Annotated[
 ]
 FstOption = Annotated[
     Path | None,
-    typer.Option("--fst", metavar="FILE.fst", help="The same as FST, a twentieth of the size."),
+    typer.Option(
+        "--fst", metavar="FILE.fst", help="The same as FST, which is several times smaller."
+    ),
 ]
 WindowOption = Annotated[
     str | None,
@@ -67,4 +69,4 @@ def waves_of(
 def note_empty(waves: Waves, run: Run) -> None:
     """Say so where the run ended before the window opened."""
     if not run.cycles or run.cycles <= waves.begin:
-        note(f"{waves.path} is empty: the run took {run.cycles or 0:,} cycles")
+        note(f"{waves.path} holds no cycle: the run took {run.cycles or 0:,}")

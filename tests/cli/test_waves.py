@@ -129,7 +129,7 @@ def test_a_window_of_a_network(
 
     arguments[-1] = "1000000:1000001"
     outcome = vdla_command("run", str(tmp_path / "a.vdla"), *arguments)
-    assert f"{os.fspath(path)} is empty: the run took" in outcome.err
+    assert f"{os.fspath(path)} holds no cycle: the run took" in outcome.err
 
 
 def _holds_finishes(network: Network, signal: list[tuple[int, int]]) -> None:
