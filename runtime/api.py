@@ -157,7 +157,7 @@ def read_graph(
         raise InputError(
             f"A network must be a path, a name or a Graph, not {type(model).__name__}: give one."
         )
-    if str(model).lower().endswith(".onnx"):
+    if not isinstance(model, Graph) and str(model).lower().endswith(".onnx"):
         from vdla.compiler.onnx import import_onnx
 
         return import_onnx(model, bind=bind, without=without)
