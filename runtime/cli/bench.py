@@ -233,9 +233,7 @@ def passes(
         [
             variant["without"] or "(all passes)",
             f"{variant['cycles']:,}",
-            f"{100 * variant['cycles'] / whole - 100:+.1f} %"
-            if variant["without"] and whole
-            else "",
+            _change(variant, whole),
             *(
                 f"{variant[key]:,}"
                 for key in ("dram_bytes", "arena_bytes", "host_bytes", "host_layers")
