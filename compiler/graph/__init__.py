@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from .graph import Graph, Node
-from .ops import OPS, FusionClass, OpSpec
+from .ops import MOVEMENTS, OPS, FusionClass, OpSpec
 from .tensor import Quant, Tensor
 from .tflite_import import import_tflite
 
 __all__ = [
+    "MOVEMENTS",
     "OPS",
     "FusionClass",
     "Graph",

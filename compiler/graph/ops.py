@@ -11,7 +11,22 @@ from . import dtypes, images, movement, rearranging, shapes
 from .opspec import FusionClass, OpSpec
 from .tensor import Tensor
 
-__all__ = ["OPS", "FusionClass", "OpSpec", "check_node"]
+__all__ = ["MOVEMENTS", "OPS", "FusionClass", "OpSpec", "check_node"]
+
+MOVEMENTS = frozenset(
+    {
+        "expand",
+        "gather",
+        "max_pool2d",
+        "pad",
+        "reduce_max",
+        "reshape",
+        "resize",
+        "slice",
+        "transpose",
+    }
+)
+"""Operators that move elements, or pick one: the output means what the first input means."""
 
 
 def _conv_macs(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:

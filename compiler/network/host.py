@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from vdla.compiler.graph import OPS, Graph, Node, Tensor
+from vdla.compiler.graph import MOVEMENTS, OPS, Graph, Node, Tensor
 from vdla.compiler.graph.quantization import (
     add_params,
     concat_params,
@@ -38,21 +38,7 @@ HOST_DTYPES = (
 QUANTIZED_DTYPES = ("int8", "uint8")
 """Types of the integers with scales that they compute on."""
 
-_SCALE_FREE = frozenset(
-    {
-        "expand",
-        "gather",
-        "max_pool2d",
-        "pad",
-        "reduce_max",
-        "reshape",
-        "resize",
-        "slice",
-        "space_to_depth",
-        "transpose",
-        "unfold",
-    }
-)
+_SCALE_FREE = MOVEMENTS | {"space_to_depth", "unfold"}
 """Operators that move integers, or pick one, without a need to know what they stand for."""
 
 _PARAMS: Mapping[str, Callable[[Graph, Node], Any]] = {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph.graph import Graph, Node
-from vdla.compiler.graph.ops import OPS
+from vdla.compiler.graph.ops import MOVEMENTS, OPS
 from vdla.compiler.graph.tensor import Array, Quant, Tensor
 from vdla.errors import ModelError
 
@@ -23,21 +23,6 @@ NHWC = (0, 2, 3, 1)
 """What brings an image of ONNX's layout to ours."""
 NCHW = (0, 3, 1, 2)
 """What brings it back."""
-
-_KEEPING = frozenset(
-    {
-        "expand",
-        "gather",
-        "max_pool2d",
-        "pad",
-        "reduce_max",
-        "reshape",
-        "resize",
-        "slice",
-        "transpose",
-    }
-)
-"""Operators whose output means what their first input means."""
 
 
 class Builder:
@@ -142,7 +127,7 @@ class Builder:
             for place, value in enumerate(inputs)
         ]
         kind = np.dtype(tensors[0].dtype if dtype is None else dtype)
-        if quant is None and op in _KEEPING:
+        if quant is None and op in MOVEMENTS:
             quant = self.tensors[tensors[0].name].quant
         if "clip" in spec.attrs:
             attrs.setdefault("clip", _range(kind))
@@ -178,7 +163,7 @@ class Builder:
         if quant.axis is not None:
             return
         for node in self.nodes:
-            if node.op in _KEEPING and name in (node.inputs[0], node.outputs[0]):
+            if node.op in MOVEMENTS and name in (node.inputs[0], node.outputs[0]):
                 self._mean(node.inputs[0], quant)
                 self._mean(node.outputs[0], quant)
 

@@ -13,7 +13,7 @@ from vdla.compiler.graph import Graph, Node, Quant, Tensor
 
 from .dead_code import dead_code
 from .draft import Draft
-from .sign_integers import MOVEMENTS
+from .sign_integers import MOVED
 
 __all__ = ["fold_quantization"]
 
@@ -37,7 +37,7 @@ def fold_quantization(graph: Graph) -> Graph:
         current = draft.producer(node.outputs[0])
         if current is None or current.name != node.name:
             continue
-        if current.op in MOVEMENTS:
+        if current.op in MOVED:
             _sink_below(draft, current)
         elif current.op == "quantize":
             _fold(draft, _hoist(draft, current))

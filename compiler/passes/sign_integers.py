@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from vdla.compiler.graph import Graph, Node, Quant, Tensor
+from vdla.compiler.graph import MOVEMENTS, Graph, Node, Quant, Tensor
 
 from .draft import Draft
 
-__all__ = ["MOVEMENTS", "sign_integers"]
+__all__ = ["MOVED", "sign_integers"]
 
-MOVEMENTS = frozenset(
-    {
-        "concat",
-        "expand",
-        "gather",
-        "max_pool2d",
-        "pad",
-        "reduce_max",
-        "reshape",
-        "resize",
-        "slice",
-        "transpose",
-    }
-)
+MOVED = MOVEMENTS | {"concat"}
 """Operators that move elements, or pick one, and so mean the same for integers as for reals."""
 
 _OFFSET = 128
@@ -47,7 +34,7 @@ def sign_integers(graph: Graph) -> Graph:
         _sign(draft, graph.tensors[name])
     for node in graph.nodes:
         current = draft.producer(node.outputs[0])
-        if current is None or node.op not in MOVEMENTS or node.inputs[0] not in chosen:
+        if current is None or node.op not in MOVED or node.inputs[0] not in chosen:
             continue
         attrs = dict(node.attrs)
         if "value" in attrs:
@@ -87,7 +74,7 @@ def _convertible(graph: Graph) -> set[str]:
         lost = set()
         for node in graph.nodes:
             around = {*node.inputs, *node.outputs} & chosen
-            moves = node.op in MOVEMENTS and around >= _bytes_of(graph, node)
+            moves = node.op in MOVED and around >= _bytes_of(graph, node)
             if around and node.op not in ("dequantize", "quantize") and not moves:
                 lost |= around
         if not lost:
