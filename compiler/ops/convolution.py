@@ -246,7 +246,6 @@ def lower_convolution(
         tensors.result,
         config.block_in,
         config.block_out,
-        graph.macs(node),
         cycles,
         Record(shape_of(conv), config.hash, config.dram_latency_cycles, vthreads, tile, cycles),
     )

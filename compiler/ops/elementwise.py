@@ -80,9 +80,7 @@ def lower_elementwise(graph: Graph, node: Node, config: Config, *, vthreads: int
     schedule, result = _schedule(inputs, params, work, mover, size, config, vthreads)
     constants: dict[Tensor, Array] = {params: work.packed(config), **mover.constants}
     block = config.block_out
-    return LoweredNode(
-        schedule, tuple(inputs), constants, result, block, block, graph.macs(node), cycles
-    )
+    return LoweredNode(schedule, tuple(inputs), constants, result, block, block, cycles)
 
 
 def _tile(entries: int, work: Work, config: Config, vthreads: int) -> tuple[int, int]:

@@ -34,8 +34,6 @@ class LoweredNode:
     result : Tensor
         int8, blocked by ``output_block`` as the inputs are by ``input_block``.
     input_block, output_block : int
-    macs : int
-        Multiply-accumulates of the operator itself, padding not counted.
     estimate_cycles : int
         Analytic estimate of the schedule.
     record : Record or None
@@ -48,7 +46,6 @@ class LoweredNode:
     result: Tensor
     input_block: int
     output_block: int
-    macs: int
     estimate_cycles: int
     record: Record | None = None
 

@@ -83,7 +83,6 @@ def lower_max_pool(graph: Graph, node: Node, config: Config, *, vthreads: int) -
         result,
         config.block_out,
         config.block_out,
-        0,
         cycles,
     )
 
