@@ -21,6 +21,7 @@ DIRECTORIES = {
 # these is gateware.
 PARTS = {
     "vdla.batching": "base",
+    "vdla.boards": "base",
     "vdla.config": "base",
     "vdla.errors": "base",
     "vdla.isa": "base",

@@ -15,13 +15,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla.config import PAPER, PYNQ_Z1, PYNQ_Z2, TINY, ULTRA96, ZCU104, Config
+    from vdla.config import (
+        AUP_ZU3,
+        KV260,
+        PAPER,
+        PYNQ_Z1,
+        PYNQ_Z2,
+        TINY,
+        ULTRA96,
+        ZCU104,
+        Config,
+    )
     from vdla.errors import VdlaError
     from vdla.runtime.api import compile, load
 
 __version__ = "0.1.0"
 
 _LAZY = {
+    "AUP_ZU3": "vdla.config",
+    "KV260": "vdla.config",
     "PAPER": "vdla.config",
     "PYNQ_Z1": "vdla.config",
     "PYNQ_Z2": "vdla.config",
@@ -35,6 +47,8 @@ _LAZY = {
 }
 
 __all__ = [
+    "AUP_ZU3",
+    "KV260",
     "PAPER",
     "PYNQ_Z1",
     "PYNQ_Z2",

@@ -62,6 +62,8 @@ PARTS: Mapping[str, Part] = {
     "pynq-z2": Part("xc7z020", "xc7", Resources(53_200, 106_400, 220, 140)),
     "ultra96": Part("xczu3eg", "xcup", Resources(70_560, 141_120, 360, 216)),
     "zcu104": Part("xczu7ev", "xcup", Resources(230_400, 460_800, 1_728, 312)),
+    "kv260": Part("xck26", "xcup", Resources(117_120, 234_240, 1_248, 144)),
+    "aup-zu3": Part("xczu3eg", "xcup", Resources(70_560, 141_120, 360, 216)),
 }
 """The parts of the named configurations that target a board."""
 

@@ -70,7 +70,7 @@ def test_an_interrupt_leaves_with_130(vdla_command: Any, monkeypatch: pytest.Mon
         (
             ["simulate", "resnet18", "--config", "pynq-z9"],
             "vdla: A configuration name must be one of pynq-z1, pynq-z2, paper, ultra96, zcu104, "
-            "tiny, not 'pynq-z9'.\n",
+            "kv260, aup-zu3, tiny, not 'pynq-z9'.\n",
         ),
         (
             ["simulate", "resnet18", "--config", "absent.toml"],

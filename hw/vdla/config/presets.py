@@ -6,7 +6,18 @@ from vdla.errors import ConfigError
 
 from .machine import Config
 
-__all__ = ["PAPER", "PRESETS", "PYNQ_Z1", "PYNQ_Z2", "TINY", "ULTRA96", "ZCU104", "named"]
+__all__ = [
+    "AUP_ZU3",
+    "KV260",
+    "PAPER",
+    "PRESETS",
+    "PYNQ_Z1",
+    "PYNQ_Z2",
+    "TINY",
+    "ULTRA96",
+    "ZCU104",
+    "named",
+]
 
 PYNQ_Z1 = Config(name="pynq-z1")
 PYNQ_Z2 = PYNQ_Z1.replace(name="pynq-z2")
@@ -15,6 +26,8 @@ ULTRA96 = Config(
     name="ultra96", axi_version=4, axi_data_bits=128, axi_burst_beats=64, clock_mhz=300.0
 )
 ZCU104 = ULTRA96.replace(name="zcu104")
+KV260 = ULTRA96.replace(name="kv260", clock_mhz=250.0)  # its PL clock divides 1000 MHz
+AUP_ZU3 = ULTRA96.replace(name="aup-zu3")
 TINY = Config(
     name="tiny",
     block_in=4,
@@ -26,7 +39,10 @@ TINY = Config(
     axi_outstanding=4,
 )
 
-PRESETS = {config.name: config for config in (PYNQ_Z1, PYNQ_Z2, PAPER, ULTRA96, ZCU104, TINY)}
+PRESETS = {
+    config.name: config
+    for config in (PYNQ_Z1, PYNQ_Z2, PAPER, ULTRA96, ZCU104, KV260, AUP_ZU3, TINY)
+}
 """The named configurations, by name."""
 
 
