@@ -55,6 +55,7 @@ def fingerprint(model: str | Path | Graph, config: Config, options: Mapping[str,
     if not isinstance(model, (str, Path)):
         for node in model.nodes:
             add(node.name, node.op, node.inputs, node.outputs, sorted(node.attrs.items()))
+            add(node.source)
         for tensor in model.tensors.values():
             add(tensor.name, tensor.shape, str(tensor.dtype), tensor.source)
             if tensor.quant is not None:

@@ -31,6 +31,8 @@ class Node:
         Tensor names, in the order that the operator table gives.
     attrs : mapping
         The attributes that the operator table gives.
+    source : str
+        The name of the operator in the file, which others may share; "" where it has none.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
 
 
 @dataclass(frozen=True, eq=False)

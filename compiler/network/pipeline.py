@@ -8,8 +8,6 @@ from typing import Any
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ops import LoweredNode, Record, lower_node
-from vdla.compiler.passes.clear_idle_weights import clear_idle_weights
-from vdla.compiler.passes.fold_flatten import fold_flatten
 from vdla.config import Config
 from vdla.errors import ModelError
 from vdla.module import Buffer, MemoryUse, Module, Segment
@@ -17,23 +15,15 @@ from vdla.program import Program
 
 from .describe import describe_layer, describe_tensor
 from .fusion import fuse_additions
-from .lanes import gather_wide_weights
 from .layout import lay_out
 from .memory import aligned, place_buffers
-from .placement import VDLA, is_view, place_nodes
+from .placement import VDLA, devices, is_view
+from .prepare import prepare
 from .programs import emit_programs, gather_constants
-from .thin import Widened, widen_thin_convolutions
 
 __all__ = ["PASSES", "compile_graph"]
 
 Progress = Callable[[int, int, str], None]
-
-_PREPARATIONS: Mapping[str, Callable[[Graph], Graph]] = {
-    "idle": clear_idle_weights,
-    "gather": gather_wide_weights,
-    "flatten": fold_flatten,
-}
-"""Changes of the graph before operators are placed, in order."""
 
 PASSES: Mapping[str, str] = {
     "idle": "weights that multiply nothing become their zero point, which is never wide",
@@ -99,15 +89,8 @@ def compile_graph(
         An operator on VDLA fits the buffers at no tiling.
     """
     _check_passes(without)
-    for name, change in _PREPARATIONS.items():
-        if name not in without:
-            graph = change(graph)
-    placed = place_nodes(graph, config, place)
-    widened = Widened(graph)
-    if "thin" not in without:
-        widened = widen_thin_convolutions(graph, config, placed, vthreads)
-    if widened.graph is not graph:
-        graph, placed = widened.graph, place_nodes(widened.graph, config, place)
+    prepared = prepare(graph, config, vthreads=vthreads, place=place, without=without)
+    graph, placed = prepared.graph, devices(prepared.graph, prepared.placements)
     mine = [n for n in graph.nodes if placed[n.name] == VDLA and not is_view(graph, n)]
     tell = _counting(progress, 2 * len(mine))
     lowered: dict[str, LoweredNode] = {}
@@ -160,7 +143,7 @@ def compile_graph(
                 graph,
                 n,
                 placed[n.name],
-                macs=widened.macs.get(n.name, graph.macs(n)),
+                macs=prepared.macs(n),
                 fused_into=heads[n.name].name if n.name in heads else "",
             )
             for n in graph.nodes

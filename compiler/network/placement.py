@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from math import prod
 
 from vdla.compiler.graph import Graph, Node
@@ -14,7 +14,16 @@ from vdla.errors import ModelError
 
 from .host import host_refusal
 
-__all__ = ["CPU", "VDLA", "Placement", "is_view", "place_nodes", "placements"]
+__all__ = [
+    "CPU",
+    "VDLA",
+    "Placement",
+    "check_wishes",
+    "devices",
+    "is_view",
+    "place_nodes",
+    "placements",
+]
 
 CPU, VDLA = "cpu", "vdla"
 
@@ -27,8 +36,10 @@ class Placement:
     ----------
     device : str or None
         None where it can run nowhere.
-    not_on_vdla, not_on_cpu : str or None
-        Reasons; None where it could run there.
+    not_on_vdla : str or None
+        Why it is not on VDLA: it cannot run there, costs more there, or was asked away.
+    not_on_cpu : str or None
+        Why it cannot run on the cpu; None where it can.
     """
 
     device: str | None
@@ -36,21 +47,30 @@ class Placement:
     not_on_cpu: str | None
 
 
-def placements(graph: Graph, config: Config) -> dict[str, Placement]:
-    """Return where each node would run by its own merits, by name; what runs nowhere included."""
-    found: dict[str, Placement] = {}
-    for node in graph.nodes:
-        on_vdla, on_cpu = _vdla_refusal(graph, node, config), host_refusal(graph, node)
-        if is_view(graph, node):
-            devices = {name: p.device or CPU for name, p in found.items()}
-            on_vdla = _view_refusal(graph, node, devices)
-        device = VDLA if on_vdla is None else CPU if on_cpu is None else None
-        found[node.name] = Placement(device, on_vdla, on_cpu)
-    return found
-
-
 def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the device of each node by name.
+    """Return the device of each node by name, of a network all of which can run.
+
+    Parameters
+    ----------
+    graph : Graph
+    config : Config
+    place : mapping of str to str, optional
+        As `placements` takes it.
+
+    Raises
+    ------
+    ModelError
+        Nodes can run nowhere: all of them are listed. Or `place` asks for what cannot be, or for
+        nodes that are not there.
+    """
+    check_wishes([graph], place or {})
+    return devices(graph, placements(graph, config, place))
+
+
+def placements(
+    graph: Graph, config: Config, place: Mapping[str, str] | None = None
+) -> dict[str, Placement]:
+    """Return where each node runs, by name; what runs nowhere included.
 
     Softmax, reshape, quantize and whatever else VDLA does not take goes to the cpu. A reshape
     that changes no byte in blocked layout stays where its input is. Operators on VDLA between
@@ -62,49 +82,96 @@ def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -
     graph : Graph
     config : Config
     place : mapping of str to str, optional
-        ``'cpu'`` or ``'vdla'`` by node name, by pattern (``layer1_*``) or by operator
-        (``max_pool2d``). A name goes before a pattern, a pattern before an operator, of two
-        patterns the later one; patterns and operators mean those nodes that can run there.
+        ``'cpu'`` or ``'vdla'`` by node name, the graph's or the file's, by pattern (``layer1_*``)
+        or by operator (``max_pool2d``). A name goes before a pattern, a pattern before an
+        operator, of two patterns the later one; all but the graph's own names mean those nodes
+        that can run there. What means no node is passed over: `check_wishes` refuses it.
 
     Raises
     ------
     ModelError
-        Nodes can run nowhere: all of them are listed. Or `place` asks for what cannot be.
+        `place` asks for what cannot be.
     """
-    wishes = _wishes(graph, place or {})
-    refusals = {
-        node.name: (_vdla_refusal(graph, node, config), host_refusal(graph, node))
-        for node in graph.nodes
-    }
-    _check_network(graph, refusals)
-    placed: dict[str, str] = {}
+    meant = {key: _meant(graph, key) for key in place or {}}
+    wishes = _wishes(graph, place or {}, meant)
+    found: dict[str, Placement] = {}
+    able: dict[str, tuple[str | None, str | None]] = {}
     for node in graph.nodes:
-        on_vdla, on_cpu = refusals[node.name]
+        on_vdla, on_cpu = _vdla_refusal(graph, node, config), host_refusal(graph, node)
         if is_view(graph, node):
-            on_vdla = _view_refusal(graph, node, placed)
+            on_vdla = _view_refusal(graph, node, found)
+        able[node.name] = on_vdla, on_cpu
+        device = VDLA if on_vdla is None else CPU if on_cpu is None else None
         wanted, named = wishes.get(node.name, (None, False))
-        reason = on_vdla if wanted == VDLA else on_cpu
-        if wanted is None or (reason is not None and not named):
-            placed[node.name] = VDLA if on_vdla is None else CPU
-            continue
-        if reason is not None:
-            raise ModelError(
-                f"A node can be placed only where it can run; {node.name!r} ({node.op}) cannot run "
-                f"on {wanted}: {reason}. Leave it out of place."
-            )
-        placed[node.name] = wanted
-    for island in islands(graph, placed):
-        free = all(n.name not in wishes and refusals[n.name][1] is None for n in island)
+        if wanted is not None:
+            reason = on_vdla if wanted == VDLA else on_cpu
+            if reason is not None and named:
+                raise ModelError(
+                    f"A node can be placed only where it can run; {node.name!r} ({node.op}) cannot "
+                    f"run on {wanted}: {reason}. Leave it out of place."
+                )
+            if reason is None:
+                device, on_vdla = wanted, _ASKED_AWAY if wanted == CPU else None
+        found[node.name] = Placement(device, on_vdla, on_cpu)
+    for key, names in meant.items():
+        _check_possible(graph, key, (place or {})[key], names, able)
+    for island in islands(graph, found):
+        free = all(n.name not in wishes and able[n.name][1] is None for n in island)
         if free and _host_work(graph, island) <= _moving_work(graph, island):
-            placed |= {node.name: CPU for node in island}
-    return placed
+            found |= {node.name: Placement(CPU, _CHEAPER, None) for node in island}
+    return found
 
 
-def islands(graph: Graph, placed: Mapping[str, str]) -> list[list[Node]]:
+_ASKED_AWAY = "place asks for it on the cpu"
+_CHEAPER = "the cpu computes it in less time than packing and unpacking its tensors would take"
+
+
+def devices(graph: Graph, found: Mapping[str, Placement]) -> dict[str, str]:
+    """Return the device of each node by name.
+
+    Raises
+    ------
+    ModelError
+        Nodes can run nowhere: all of them are listed.
+    """
+    lost = [
+        f"{index} {node.name} ({node.op}): vdla: {where.not_on_vdla}; cpu: {where.not_on_cpu}"
+        for index, node in enumerate(graph.nodes)
+        if (where := found[node.name]).device is None
+    ]
+    if lost:
+        raise ModelError(
+            f"Every operator must run on vdla or on the cpu; of {graph.name!r}, {len(lost)} of "
+            f"{len(graph.nodes)} can run on neither (index, name, reasons): {' | '.join(lost)}. "
+            "Rewrite the network without them."
+        )
+    return {name: where.device for name, where in found.items() if where.device is not None}
+
+
+def check_wishes(graphs: Sequence[Graph], place: Mapping[str, str]) -> None:
+    """Refuse what names no node of any of a network's graphs.
+
+    Raises
+    ------
+    ModelError
+        Names, patterns or operators mean no node; all of them are listed.
+    """
+    unknown = [key for key in place if not any(_meant(graph, key) for graph in graphs)]
+    if unknown:
+        graph = graphs[-1]
+        names = ", ".join(node.name for node in graph.nodes)
+        raise ModelError(
+            "A placement must mean nodes of the network, by name, pattern or operator; "
+            f"{', '.join(map(repr, unknown))} means none, or one that is folded into another. "
+            f"{graph.name!r} has: {names}."
+        )
+
+
+def islands(graph: Graph, found: Mapping[str, Placement]) -> list[list[Node]]:
     """Return the operators on VDLA in groups that are connected by tensors."""
     groups: list[list[Node]] = []
     for node in graph.nodes:
-        if placed[node.name] != VDLA:
+        if found[node.name].device != VDLA:
             continue
         near = [g for g in groups if any(set(n.outputs) & set(node.inputs) for n in g)]
         groups = [g for g in groups if g not in near]
@@ -160,47 +227,53 @@ def _vdla_refusal(graph: Graph, node: Node, config: Config) -> str | None:
         return str(error)
 
 
-def _check_network(graph: Graph, refusals: Mapping[str, tuple[str | None, str | None]]) -> None:
-    lost = [
-        f"{place} {node.name} ({node.op}): vdla: {vdla}; cpu: {cpu}"
-        for place, node in enumerate(graph.nodes)
-        for vdla, cpu in [refusals[node.name]]
-        if vdla is not None and cpu is not None
-    ]
-    if lost:
-        raise ModelError(
-            f"Every operator must run on vdla or on the cpu; of {graph.name!r}, {len(lost)} of "
-            f"{len(graph.nodes)} can run on neither (index, name, reasons): {' | '.join(lost)}. "
-            "Rewrite the network without them."
-        )
+def _meant(graph: Graph, key: str) -> list[str]:
+    """Return the nodes that a key of place means: its name, the file's, a pattern, an operator."""
+    every = graph.nodes
+    exact = [n.name for n in every if n.name == key] or [n.name for n in every if n.source == key]
+    return (
+        exact
+        or [n.name for n in every if any(fnmatchcase(t, key) for t in (n.name, n.source) if t)]
+        or [n.name for n in every if n.op == key]
+    )
 
 
-def _wishes(graph: Graph, place: Mapping[str, str]) -> dict[str, tuple[str, bool]]:
+def _wishes(
+    graph: Graph, place: Mapping[str, str], meant: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, bool]]:
     """Return the device that is asked for each node, and whether it is by its own name."""
     for key, device in place.items():
         if device not in (CPU, VDLA):
             raise ModelError(f"A placement must be 'cpu' or 'vdla', not {device!r} (of {key!r}).")
-    names = [node.name for node in graph.nodes]
-    meant: dict[str, list[str]] = {
-        key: [name]
-        if (name := key) in names
-        else fnmatch.filter(names, key) or [n.name for n in graph.nodes if n.op == key]
-        for key in place
-    }
-    unknown = [key for key, found in meant.items() if not found]
-    if unknown:
-        raise ModelError(
-            "A placement must mean nodes of the network, by name, pattern or operator; "
-            f"{', '.join(map(repr, unknown))} means none. {graph.name!r} has: {', '.join(names)}."
-        )
     # The most particular comes last and stays: one name, then few nodes of many.
+    names = {name for node in graph.nodes for name in (node.name, node.source)}
     operators = {node.op for node in graph.nodes}
     order = sorted(place, key=lambda key: (key in names, key not in operators))
     return {name: (place[key], key == name) for key in order for name in meant[key]}
 
 
-def _view_refusal(graph: Graph, node: Node, placed: Mapping[str, str]) -> str | None:
+def _check_possible(
+    graph: Graph,
+    key: str,
+    device: str,
+    names: Sequence[str],
+    able: Mapping[str, tuple[str | None, str | None]],
+) -> None:
+    """Refuse a wish that no node it means can follow."""
+    which = 0 if device == VDLA else 1
+    reasons = {name: able[name][which] for name in names}
+    if not reasons or None in reasons.values():
+        return
+    why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    there = ", ".join(node.name for node in graph.nodes if able[node.name][which] is None)
+    raise ModelError(
+        f"A placement must mean nodes that can run there; of {key!r} none can run on {device}: "
+        f"{why}. Leave it out; what can is: {there or 'nothing'}."
+    )
+
+
+def _view_refusal(graph: Graph, node: Node, found: Mapping[str, Placement]) -> str | None:
     source = graph.producer(node.inputs[0])
-    if source is not None and placed[source.name] == VDLA:
+    if source is not None and found[source.name].device == VDLA:
         return None
     return "it is a view of a tensor that is not on vdla"

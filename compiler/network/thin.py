@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from vdla.compiler.ops import lower_node
 from vdla.config import Config
 from vdla.errors import LoweringError
 
-from .placement import VDLA
+from .placement import VDLA, Placement
 
 __all__ = ["Widened", "space_to_depth", "unfold", "widen_thin_convolutions"]
 
@@ -35,7 +35,7 @@ class Widened:
 
 
 def widen_thin_convolutions(
-    graph: Graph, config: Config, placed: Mapping[str, str], vthreads: int
+    graph: Graph, config: Config, placed: Mapping[str, Placement], vthreads: int
 ) -> Widened:
     """Rewrite each convolution that would leave lanes idle on data which the host packs anyway.
 
@@ -52,8 +52,8 @@ def widen_thin_convolutions(
     ----------
     graph : Graph
     config : Config
-    placed : mapping of str to str
-        Device of each node.
+    placed : mapping of str to Placement
+        Of each node.
     vthreads : int
         Of the schedules that are compared.
     """
@@ -129,12 +129,12 @@ def _variants(graph: Graph, node: Node) -> Iterator[Graph]:
     yield unfold(graph, node)
 
 
-def _is_thin(graph: Graph, node: Node, config: Config, placed: Mapping[str, str]) -> bool:
-    if node.op != "conv2d" or placed[node.name] != VDLA:
+def _is_thin(graph: Graph, node: Node, config: Config, placed: Mapping[str, Placement]) -> bool:
+    if node.op != "conv2d" or placed[node.name].device != VDLA:
         return False
     data, weight = graph.input_tensors(node)[:2]
     source = graph.producer(data.name)
-    by_host = source is None or placed[source.name] != VDLA
+    by_host = source is None or placed[source.name].device != VDLA
     plain = data.shape[3] == weight.shape[3]
     return by_host and plain and data.shape[3] < config.block_in and weight.shape[1:3] != (1, 1)
 
@@ -177,9 +177,7 @@ def _replaced(
     }
     pair = (
         Node(f"{node.name}.{op}", op, (data.name,), (laid_out.name,), attrs),
-        Node(
-            node.name, "conv2d", (laid_out.name, packed.name, *node.inputs[2:]), node.outputs, plain
-        ),
+        replace(node, inputs=(laid_out.name, packed.name, *node.inputs[2:]), attrs=plain),
     )
     nodes = [new for old in graph.nodes for new in (pair if old is node else (old,))]
     tensors = [*graph.tensors.values(), laid_out, packed]

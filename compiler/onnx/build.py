@@ -140,7 +140,8 @@ class Builder:
         output = Tensor(f"{name}.out", shape, kind, quant)
         self.tensors[output.name] = output
         names = tuple(t.name for t in tensors)
-        self.nodes.append(Node(name, op, names, (output.name,), attrs))
+        source = "" if self._current is None else self._current.proto.name
+        self.nodes.append(Node(name, op, names, (output.name,), attrs, source))
         return output
 
     def quantized(self, tensor: Tensor, quant: Quant) -> Tensor:

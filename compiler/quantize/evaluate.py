@@ -85,7 +85,7 @@ def run_node(graph: Graph, node: Node, values: Mapping[str, Array], **attrs: Any
     tensors = {name: graph.tensors[name] for name in node.inputs}
     given = {name: values[name] for name, t in tensors.items() if not t.is_constant}
     output = graph.output_tensor(node)
-    changed = Node(node.name, node.op, node.inputs, node.outputs, {**node.attrs, **attrs})
+    changed = replace(node, attrs={**node.attrs, **attrs})
     one = Graph(node.name, [*tensors.values(), output], [changed], list(given), [output.name])
     return Interpreter(one).run(given)[output.name]
 

@@ -111,7 +111,7 @@ class _Rewrite:
         )
         output = self._write(node.outputs[0])
         attrs = integer_attrs(node, self._quant(output))
-        self._nodes.append(Node(node.name, node.op, (data, *names), (output,), attrs))
+        self._nodes.append(replace(node, inputs=(data, *names), outputs=(output,), attrs=attrs))
 
     def _integer(self, node: Node, form: Form) -> None:
         names = tuple(self._as_integers(name) for name in node.inputs)
@@ -122,7 +122,7 @@ class _Rewrite:
             quant = _PROBABILITY
         output = self._write(node.outputs[0], quant)
         attrs = integer_attrs(node, self._quant(output))
-        self._nodes.append(Node(node.name, node.op, names, (output,), attrs))
+        self._nodes.append(replace(node, inputs=names, outputs=(output,), attrs=attrs))
 
     def _float(self, node: Node) -> None:
         names = tuple(self._as_reals(name) for name in node.inputs)

@@ -13,8 +13,10 @@ from vdla.runtime.cli.options import (
     ConfigOption,
     JsonOption,
     ModelArgument,
+    PlaceOption,
     read_bind,
     read_config,
+    read_place,
 )
 from vdla.runtime.cli.output import emit_json, note, show_table
 
@@ -31,27 +33,29 @@ _COLUMNS = ("node", "operator", "shape", "type", "device", "why not on vdla")
 def import_model(
     model: ModelArgument,
     bind: BindOption = None,
+    place: PlaceOption = None,
     config: ConfigOption = DEFAULT_CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a network and show its operators, where each will run, and why not on the accelerator.
+    """Show a network's operators as compile takes them: where each runs, why not on vdla.
 
     Leaves with exit code 1 where an operator can run nowhere.
     """
     settings = read_config(config)
 
-    from vdla.compiler.network.placement import placements
+    from vdla.compiler.network.prepare import prepare
     from vdla.runtime.api import read_graph
 
-    graph = read_graph(model, read_bind(bind))
-    found = placements(graph, settings)
+    prepared = prepare(read_graph(model, read_bind(bind)), settings, place=read_place(place))
+    graph, found = prepared.graph, prepared.placements
     nodes = [
         {
             "name": node.name,
             "op": node.op,
+            "source": node.source,
             "shape": list(graph.output_tensor(node).shape),
             "dtype": str(graph.output_tensor(node).dtype),
-            "macs": graph.macs(node),
+            "macs": prepared.macs(node),
             "device": found[node.name].device or NOWHERE,
             "why_not_vdla": found[node.name].not_on_vdla,
             "why_not_cpu": found[node.name].not_on_cpu,

@@ -10,9 +10,12 @@ import onnx
 import pytest
 
 from tests.cli.conftest import Invoke
-from tests.compiler.onnx.models import Model, mixed_network
-from vdla.compiler.onnx import export_onnx
+from tests.compiler.onnx.models import Model, image, mixed_network
+from vdla.compiler.onnx import export_onnx, import_onnx
+from vdla.compiler.quantize import quantize
 from vdla.compiler.zoo import resnet18
+from vdla.config import named
+from vdla.runtime import api
 
 
 @pytest.fixture
@@ -40,8 +43,8 @@ def test_the_operators_are_listed_with_their_devices(vdla_command: Invoke, tmp_p
         "on",
         "vdla",
     ]
-    assert len(lines[4:-2]) == 31
-    assert lines[-1] == ("vdla: 31 of 31 operators, 100.0% of 1,814.1 M multiply-accumulates")
+    assert len(lines[4:-3]) == 32  # conv1.unfold among them
+    assert lines[-1] == ("vdla: 31 of 32 operators, 100.0% of 1,814.1 M multiply-accumulates")
 
 
 def test_json_says_why_not(vdla_command: Invoke, tmp_path: Path) -> None:
@@ -55,6 +58,30 @@ def test_json_says_why_not(vdla_command: Invoke, tmp_path: Path) -> None:
     assert reasons["conv2d"] == "its activations are not int8 or uint8"
     assert report["devices"]["cpu"]["nodes"] == len(report["nodes"])
     assert report["devices"]["cpu"]["macs"] == sum(node["macs"] for node in report["nodes"])
+
+
+@pytest.mark.parametrize("config", ["TINY", "PYNQ_Z1"])
+@pytest.mark.parametrize("wishes", [{}, {"conv2d": "cpu"}, {"mean*": "cpu", "conv2d": "vdla"}])
+@pytest.mark.parametrize("network", ["digits", "mixed"])
+def test_what_is_shown_is_what_is_compiled(
+    vdla_command: Invoke, tmp_path: Path, network: str, wishes: dict[str, str], config: str
+) -> None:
+    if network == "mixed":
+        graph = quantize(import_onnx(mixed_network()), image(), report=False).graph
+        export_onnx(graph, tmp_path / "net.onnx")
+        network = str(tmp_path / "net.onnx")
+    pairs = [part for key, device in wishes.items() for part in ("--place", f"{key}={device}")]
+    outcome = vdla_command("import", network, *pairs, "--config", config, "--json")
+    shown = [(node["name"], node["device"]) for node in json.loads(outcome.out)["nodes"]]
+    compiled = api.compile(network, place=wishes, config=named(config), cache=False)
+    assert shown == [(layer.name, layer.device) for layer in compiled.module.layers]
+    assert any(device == "vdla" for _, device in shown) or wishes == {"conv2d": "cpu"}
+
+
+def test_a_wish_that_nothing_can_follow_is_refused(vdla_command: Invoke) -> None:
+    outcome = vdla_command("import", "digits", "--place", "*fold=vdla")
+    assert outcome.code == 2
+    assert "of '*fold' none can run on vdla: conv2d_4.unfold" in outcome.err
 
 
 def test_open_dimensions_are_bound(vdla_command: Invoke, open_model: str) -> None:

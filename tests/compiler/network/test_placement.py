@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.compiler.onnx.models import Model, image
 from tests.networks import Draft, residual
 from vdla.compiler.graph import Graph, Node, Quant, Tensor
 from vdla.compiler.network import compile_graph
 from vdla.compiler.network.host import host_refusal
-from vdla.compiler.network.placement import place_nodes
+from vdla.compiler.network.placement import Placement, place_nodes, placements
+from vdla.compiler.onnx import import_onnx
+from vdla.compiler.quantize import quantize
 from vdla.config import PYNQ_Z1
 from vdla.errors import ModelError
 from vdla.runtime.hostops import KERNELS
@@ -96,7 +99,13 @@ def test_tensors_that_are_no_images_stay_on_the_cpu() -> None:
     [
         (
             {"nosuch": "cpu", "dense": "cpu"},
-            "pattern or operator; 'nosuch' means none. 'residual' has: stem, body, sum, down",
+            "pattern or operator; 'nosuch' means none, or one that is folded into another. "
+            "'residual' has: stem.unfold, stem, body, sum, down, pool, flat, dense, softmax",
+        ),
+        (
+            {"soft*": "vdla"},
+            r"must mean nodes that can run there; of 'soft\*' none can run on vdla: softmax: the "
+            r"accelerator has no softmax\. Leave it out; what can is: stem, body, sum, down, pool, ",
         ),
         ({"dense": "gpu"}, r"must be 'cpu' or 'vdla', not 'gpu' \(of 'dense'\)"),
         (
@@ -113,6 +122,35 @@ def test_tensors_that_are_no_images_stay_on_the_cpu() -> None:
 def test_an_impossible_wish_is_refused(place: dict[str, str], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         compile_graph(residual(), PYNQ_Z1, place=place)
+
+
+def test_the_files_own_names_mean_nodes_too() -> None:
+    m = Model()
+    x = m.input("image", (1, 16, 8, 8))
+    y = m.node("Relu", m.node("Conv", x, m.drawn(16, 16, 3, 3), m.drawn(16)))
+    model = m.finish(m.node("Conv", y, m.drawn(16, 16, 1, 1), m.drawn(16)))
+    graph = quantize(import_onnx(model), image(shape=(1, 16, 8, 8)), report=False).graph
+    sources = {node.source: node.name for node in graph.nodes if node.op == "conv2d"}
+    assert sources == {"n0": "conv2d_0", "n2": "conv2d_2"}  # as Model names nodes
+    for key in ("n2", "n[2]"):
+        placed = place_nodes(graph, PYNQ_Z1, {key: "cpu", "conv2d": "vdla"})
+        assert (placed["conv2d_0"], placed["conv2d_2"]) == ("vdla", "cpu")
+    with pytest.raises(ModelError, match="'n1' means none, or one that is folded into another"):
+        place_nodes(graph, PYNQ_Z1, {"n1": "cpu"})
+
+
+def test_why_a_node_is_not_on_vdla_is_known() -> None:
+    net = Draft("lonely", (1, 8, 8, 16))
+    pad = net.pad("pad", "input", 1)
+    graph = net.finish(net.pad("again", net.add("sum", pad, pad), 1))
+    assert placements(graph, PYNQ_Z1)["sum"] == Placement(
+        "cpu",
+        "the cpu computes it in less time than packing and unpacking its tensors would take",
+        None,
+    )
+    found = placements(residual(), PYNQ_Z1, {"stem": "cpu", "d*": "vdla"})
+    assert found["stem"] == Placement("cpu", "place asks for it on the cpu", None)
+    assert found["dense"] == Placement("vdla", None, None)
 
 
 def test_a_network_that_nothing_takes_is_refused_with_all_of_it() -> None:

@@ -11,7 +11,7 @@ from tests.configs import MATRIX
 from tests.networks import Draft, images_for, residual
 from vdla.compiler.graph import Graph, Node, Quant, Tensor
 from vdla.compiler.network import compile_graph
-from vdla.compiler.network.placement import place_nodes
+from vdla.compiler.network.placement import placements
 from vdla.compiler.network.thin import space_to_depth, unfold, widen_thin_convolutions
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.zoo import resnet18
@@ -93,7 +93,7 @@ def test_a_dilated_window_unfolds_and_has_no_squares() -> None:
 
 def test_resnet18_unfolds_its_first_convolution_and_keeps_its_macs() -> None:
     graph = resnet18()
-    placed = place_nodes(graph, PYNQ_Z1, None)
+    placed = placements(graph, PYNQ_Z1)
     widened = widen_thin_convolutions(graph, PYNQ_Z1, placed, 2)
     assert [node.name for node in widened.graph.nodes[:2]] == ["conv1.unfold", "conv1"]
     assert widened.macs == {"conv1": 112 * 112 * 64 * 7 * 7 * 3}
