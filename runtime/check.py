@@ -15,7 +15,7 @@ from vdla.isa import Opcode, decode_columns, element_bytes, layout
 from vdla.isa.fields import MemoryType
 from vdla.module import Launch, Layer, Module, TensorInfo
 from vdla.program import Program
-from vdla.runtime.executor import Outcome
+from vdla.runtime.session import Outcome
 
 __all__ = ["Difference", "first_difference", "graph_of", "spread"]
 

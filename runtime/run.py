@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vdla.module import Layer, Module
 from vdla.runtime.device import Counters, LayerCounters
+from vdla.runtime.session import Timing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,8 @@ class Run:
         (n, ...) by tensor.
     counters : sequence of Counters
         One a program, for one pass of the network: `Config.batch` images at most.
+    timings : sequence of Timing
+        Where the time of each group of passes went that shared a device's memories.
     sim_seconds : float
         Processor time that the simulator took for all passes, values included; neither imports nor
         just-in-time compilation, nor the operators on the cpu.
@@ -51,6 +54,7 @@ class Run:
     module: Module
     outputs: Mapping[str, NDArray[Any]]
     counters: Sequence[Counters]
+    timings: Sequence[Timing]
     sim_seconds: float
     passes: int
     images_a_pass: int

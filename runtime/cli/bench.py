@@ -23,7 +23,7 @@ from vdla.runtime.cli.options import (
 from vdla.runtime.cli.output import emit_json, progress_bar, show_table
 
 if TYPE_CHECKING:
-    from vdla.runtime.api import Network
+    from vdla.runtime.network import Network
 
 __all__ = ["app"]
 

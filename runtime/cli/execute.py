@@ -25,7 +25,7 @@ from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, note_empt
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from vdla.runtime.api import Network
+    from vdla.runtime.network import Network
     from vdla.runtime.waves import Waves
 
 __all__ = ["Labelled", "execute", "run_network"]

@@ -12,7 +12,7 @@ from vdla.runtime.cli.output import emit_json, fits, show_table
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from vdla.runtime.api import Run
+    from vdla.runtime.run import Run
 
 __all__ = ["show_run", "top_classes"]
 

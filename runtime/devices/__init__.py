@@ -7,10 +7,13 @@ from vdla.errors import DeviceError, InputError
 from vdla.runtime.device import Device
 from vdla.runtime.waves import Waves
 
-__all__ = ["NAMES", "open_device"]
+__all__ = ["HARDWARE", "NAMES", "open_device"]
 
 NAMES = ("cycle", "functional", "rtl")
 """Devices that run programs."""
+
+HARDWARE = frozenset({"pynq"})
+"""Those with one memory, however many images there are."""
 
 
 def open_device(

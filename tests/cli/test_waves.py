@@ -13,8 +13,9 @@ import vdla.runtime
 from tests.networks import residual
 from vdla.config import TINY
 from vdla.errors import InputError
-from vdla.runtime.api import Network, Waves, compile
-from vdla.runtime.waves import read_window
+from vdla.runtime.api import compile
+from vdla.runtime.network import Network
+from vdla.runtime.waves import Waves, read_window
 
 
 @pytest.fixture(autouse=True)

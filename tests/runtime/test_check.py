@@ -15,10 +15,10 @@ from vdla.compiler.network import pipeline
 from vdla.compiler.network.layout import Layout
 from vdla.compiler.network.memory import place_buffers
 from vdla.module import Layer, Module, Segment
-from vdla.runtime.api import Network
 from vdla.runtime.check import Difference, compare, graph_of, spread
 from vdla.runtime.devices import open_device
-from vdla.runtime.executor import execute
+from vdla.runtime.network import Network
+from vdla.runtime.session import Session
 
 
 @pytest.fixture(scope="module")
@@ -100,14 +100,15 @@ def test_a_wrong_memory_plan_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.first_difference.startswith("sum at (0, ")
 
 
-def test_the_executor_keeps_every_buffer(module: Module) -> None:
+def test_a_session_keeps_every_buffer(module: Module) -> None:
     from vdla.compiler.reference import Interpreter
 
     graph: Graph = residual()
     images = images_for(graph, 2)
     apart = spread(module)
     device = open_device("functional", apart.config, 2)
-    outcome = execute(apart, {"input": images}, device, keep=True)
+    with Session(apart, device) as session:
+        outcome = session.run({"input": images}, keep=True)
     want = Interpreter(graph).run(images, keep_all=True)
     for index, buffer in enumerate(apart.buffers):
         np.testing.assert_array_equal(outcome.buffers[index], want[buffer.tensor])

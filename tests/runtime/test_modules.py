@@ -15,6 +15,7 @@ from vdla.compiler.graph import Graph
 from vdla.config import PYNQ_Z1, TINY
 from vdla.runtime import modules
 from vdla.runtime.modules import fingerprint
+from vdla.runtime.network import Network
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "modules"
 
 
-def compiled(graph: Graph | Path | str, **options) -> tuple[vdla.runtime.api.Network, bool]:
+def compiled(graph: Graph | Path | str, **options) -> tuple[Network, bool]:
     """Return a network, and whether it had to be compiled."""
     seen: list[str] = []
     network = vdla.compile(graph, progress=lambda *step: seen.append(step[2]), **options)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.one_operator import network, outcome, quant
 from vdla.errors import InputError
-from vdla.runtime.api import Network
+from vdla.runtime.network import Network
 
 DTYPES = ["float32", "int8", "int64", "uint8", "bool", "float16"]
 

@@ -11,7 +11,8 @@ import pytest
 import vdla
 from vdla.compiler.graph import Graph, import_tflite
 from vdla.compiler.zoo import sample_image
-from vdla.runtime.api import Network
+from vdla.runtime.network import Network
+from vdla.runtime.run import Run
 
 
 def before_softmax(path: Path) -> Network:
@@ -43,7 +44,7 @@ def centred(pixels: np.ndarray) -> np.ndarray:
     return (pixels.astype(np.int16) - 128).astype(np.int8)
 
 
-def logits(run: vdla.runtime.api.Run, images: int) -> np.ndarray:
+def logits(run: Run, images: int) -> np.ndarray:
     (output,) = run.outputs.values()
     return output.reshape(images, -1)
 

@@ -17,7 +17,7 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.reference import Interpreter
 from vdla.config import PYNQ_Z1, TINY
 from vdla.errors import DeviceError, InputError, ModelError, ModuleError
-from vdla.runtime.api import Network
+from vdla.runtime.network import Network
 
 
 @pytest.fixture(scope="module")

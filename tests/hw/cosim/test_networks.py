@@ -10,7 +10,8 @@ import pytest
 import vdla
 from vdla.compiler.graph import import_tflite
 from vdla.config import PYNQ_Z1
-from vdla.runtime.api import Network, Run
+from vdla.runtime.network import Network
+from vdla.runtime.run import Run
 
 pytestmark = pytest.mark.rtl
 

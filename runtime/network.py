@@ -1,0 +1,350 @@
+"""A compiled network, and running it on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.config import Config
+from vdla.errors import InputError
+from vdla.module import Execute, Launch, Module, TensorInfo
+from vdla.module import save as save_module
+from vdla.program import Program
+from vdla.runtime.device import Counters, Device
+from vdla.runtime.devices import HARDWARE, open_device
+from vdla.runtime.inputs import images_in, join_outputs, part_inputs
+from vdla.runtime.run import Run
+from vdla.runtime.session import Outcome, Session, Timing, groups_of, memory_bytes
+from vdla.runtime.waves import Waves
+
+__all__ = ["Answer", "Network", "Progress"]
+
+Array = NDArray[Any]
+Progress = Callable[[int, int, str], None]
+
+_DEVICE = "cycle"
+"""Where a network runs of which nobody has said it."""
+
+_MEMORY_BYTES = 256 << 20
+"""What the images that run at once may take in a simulator."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a network says to one image of a stream.
+
+    Attributes
+    ----------
+    outputs : dict of str to array
+        One row of each output.
+    counters : list of Counters
+        Of the pass that the image took part in, one a program.
+    timing : Timing
+        Of that pass.
+    """
+
+    outputs: Mapping[str, Array]
+    counters: list[Counters]
+    timing: Timing
+
+
+class Network:
+    """A compiled network.
+
+    Parameters
+    ----------
+    module : Module
+        What `compile` makes and ``.vdla`` files hold.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._session: Session | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the network."""
+        return self.module.name
+
+    @property
+    def config(self) -> Config:
+        """The configuration it was compiled for."""
+        return self.module.config
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs, in the order they run."""
+        return self.module.programs
+
+    @property
+    def inputs(self) -> Mapping[str, TensorInfo]:
+        """What each input takes, by name."""
+        return {name: self.module.tensors[name] for name in self.module.inputs}
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one image of the first input, batch first."""
+        return self.module.tensors[self.module.inputs[0]].shape
+
+    @property
+    def input_dtype(self) -> np.dtype[Any]:
+        """Type of the first input."""
+        return np.dtype(self.module.tensors[self.module.inputs[0]].dtype)
+
+    def save(self, path: str | Path) -> None:
+        """Write the network to a ``.vdla`` file.
+
+        Raises
+        ------
+        ModuleError
+            The file cannot be written.
+        """
+        save_module(self.module, path)
+
+    def to(self, device: str | Device) -> Network:
+        """Load the network onto a device, where it stays until another is named.
+
+        Parameters
+        ----------
+        device : str or Device
+            As `run` takes it, or an open device, which the network then owns.
+
+        Returns
+        -------
+        Network
+            Itself.
+
+        Raises
+        ------
+        DeviceError
+            There is no such device, or the network does not fit its memory.
+        """
+        self.close()
+        opened = open_device(device, self.config) if isinstance(device, str) else device
+        self._session = Session(self.module, opened)
+        return self
+
+    def close(self) -> None:
+        """Free the device that `to` has loaded the network onto."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            session.close()
+
+    def __call__(self, inputs: Array | Mapping[str, Array]) -> Array | dict[str, Array]:
+        """Return what the network says to images, on the device of `to`, or the cycle model.
+
+        Parameters
+        ----------
+        inputs : array or mapping of str to array
+            As `run` takes them.
+
+        Returns
+        -------
+        array or dict of str to array
+            (n, ...) for (n, H, W, C), and one row for one image (H, W, C); by name, of a network
+            with several outputs.
+        """
+        if self._session is None:
+            self.to(_DEVICE)
+        alone = not isinstance(inputs, Mapping) and np.ndim(inputs) == len(self.input_shape) - 1
+        outputs = {
+            name: array[0] if alone and self.module.per_image else array
+            for name, array in self.run(inputs).outputs.items()
+        }
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def stream(self, images: Iterable[Array]) -> Iterator[Answer]:
+        """Run the network on one image after another, on the device of `to`, or the cycle model.
+
+        While the device computes, the next image is taken and packed, and the last answer unpacked.
+
+        Parameters
+        ----------
+        images : iterable of array
+            One image (H, W, C) each, of the input's dtype.
+
+        Raises
+        ------
+        InputError
+            An image has the wrong shape or dtype; the answers before it come first.
+        """
+        if self._session is None:
+            self.to(_DEVICE)
+        assert self._session is not None
+        at_once = self.config.batch if self.module.per_image else 1
+        source, counts = iter(images), []
+
+        def passes() -> Iterator[Mapping[str, Array]]:
+            while images := list(islice(source, at_once)):
+                counts.append(len(images))
+                yield from part_inputs(self.module, np.stack(images), at_once)[0]
+
+        for outcome in self._session.stream(passes()):
+            outputs = self._outputs(outcome)
+            for index in range(counts.pop(0)):
+                rows = {
+                    name: array[index] if self.module.per_image else array
+                    for name, array in outputs.items()
+                }
+                yield Answer(rows, outcome.counters, outcome.timing)
+
+    def run(
+        self,
+        inputs: Array | Mapping[str, Array],
+        *,
+        device: str | None = None,
+        check: bool = False,
+        progress: Progress | None = None,
+        max_images_at_once: int | None = None,
+        waves: Waves | None = None,
+    ) -> Run:
+        """Run the network on images.
+
+        Parameters
+        ----------
+        inputs : array or mapping of str to array
+            One image (H, W, C) or several (n, H, W, C), of the input's dtype. An input of another
+            shape than (1, ...) comes in that shape, or with n on an axis before it.
+        device : str, optional
+            ``functional``: results only; ``cycle``: results and exact timing; ``rtl``: the
+            gateware, simulated; ``pynq``: the board. By default the device of `to`, or the cycle
+            model.
+        check : bool
+            Compare every layer with the integer interpreter, in a second run.
+        progress : callable, optional
+            Called with the steps done, the steps in all, and what runs.
+        max_images_at_once : int, optional
+            How many images a simulator holds at a time; by default as many as 256 MiB take.
+        waves : Waves, optional
+            Signals of the first image's run to write; the device is ``rtl``.
+
+        Raises
+        ------
+        InputError
+            An input has the wrong shape or dtype, or there is none; waves are asked of another
+            device, or a check of the device of `to`.
+        DeviceError
+            There is no such device.
+        """
+        if check and device is None and self._session is not None:
+            raise InputError(
+                "A check must open the device itself, to keep every layer in its memory, not use "
+                "the one of to(): name it with device=."
+            )
+        at_once = self._images_at_once(device, max_images_at_once)
+        parts, stacked = part_inputs(self.module, inputs, at_once)
+        counts = [images_in(self.module, part) for part in parts]
+        tell = _counting(progress, len(parts) * self._computing_steps() * (2 if check else 1))
+        outputs: list[dict[str, Array]] = []
+        counters: list[Counters] = []
+        timings: list[Timing] = []
+        seconds, difference = 0.0, None
+        for index, outcome in enumerate(self._outcomes(parts, device, tell, waves)):
+            outputs.append(self._outputs(outcome))
+            counters = counters or outcome.counters
+            timings.append(outcome.timing)
+            seconds += sum(c.cpu_seconds for c in outcome.counters)
+            if check and difference is None:
+                first = sum(counts[:index])
+                difference = self._difference(parts[index], first, outcome, device, tell)
+        return Run(
+            module=self.module,
+            outputs=join_outputs(self.module, outputs, stacked),
+            counters=counters,
+            timings=timings,
+            sim_seconds=seconds,
+            passes=sum(groups_of(count, self.module) for count in counts),
+            images_a_pass=min(counts[0], self.config.batch),
+            bit_exact=difference is None if check else None,
+            first_difference=difference,
+        )
+
+    def _outcomes(
+        self,
+        parts: list[dict[str, Array]],
+        device: str | None,
+        tell: Callable[[str], None],
+        waves: Waves | None,
+    ) -> Iterator[Outcome]:
+        """Run parts one after another, those with as many images on one device."""
+        if device is None and self._session is not None:
+            yield from self._session.stream(parts, tell)
+            return
+        if waves is not None:  # of the first image alone
+            first, *parts = parts
+            with self._open(self.module, device, first, waves) as session:
+                yield session.run(first, progress=tell)
+        while parts:
+            images = images_in(self.module, parts[0])
+            alike = [part for part in parts if images_in(self.module, part) == images]
+            parts = parts[len(alike) :]  # the last one alone may have fewer
+            with self._open(self.module, device, alike[0]) as session:
+                yield from session.stream(alike, tell)
+
+    def _open(
+        self,
+        module: Module,
+        device: str | None,
+        inputs: Mapping[str, Array],
+        waves: Waves | None = None,
+    ) -> Session:
+        groups = groups_of(images_in(module, inputs), module)
+        return Session(module, open_device(device or _DEVICE, module.config, groups, waves=waves))
+
+    def _difference(
+        self,
+        inputs: Mapping[str, Array],
+        first: int,
+        outcome: Outcome,
+        device: str | None,
+        tell: Callable[[str], None],
+    ) -> str | None:
+        """Compare layers in a run that keeps them all, and outputs in the run that was counted."""
+        from vdla.compiler.reference import Interpreter
+        from vdla.runtime import check
+
+        interpreter = Interpreter(check.graph_of(self.module))
+        expected = interpreter.run(inputs, keep_all=True, rounded=outcome.values)
+        apart = check.spread(self.module)
+        with self._open(apart, device, inputs) as session:
+            kept = session.run(inputs, keep=True, progress=tell)
+        found = check.first_difference(apart, kept, outcome.values, expected)
+        if found is None:
+            return None
+        return str(found.at_image(first) if self.module.per_image else found.in_image(first))
+
+    def _outputs(self, outcome: Outcome) -> dict[str, Array]:
+        constants = {name: self.module.tensors[name].data for name in self.module.outputs}
+        return {
+            name: outcome.values[name] if data is None else data for name, data in constants.items()
+        }
+
+    def _images_at_once(self, device: str | None, wanted: int | None) -> int:
+        if wanted is not None and wanted < 1:
+            raise InputError(f"max_images_at_once must be at least 1, not {wanted}.")
+        batch = self.config.batch
+        if device is None and self._session is not None:
+            return self._session.device.images * batch
+        if device in HARDWARE:
+            return batch
+        fitting = max(1, _MEMORY_BYTES // memory_bytes(self.module)) * batch
+        return fitting if wanted is None else wanted
+
+    def _computing_steps(self) -> int:
+        return sum(isinstance(step, (Execute, Launch)) for step in self.module.steps)
+
+
+def _counting(progress: Progress | None, total: int) -> Callable[[str], None]:
+    done = iter(range(total))
+
+    def tell(doing: str) -> None:
+        if progress is not None:
+            progress(next(done), total, doing)
+
+    return tell
