@@ -15,6 +15,7 @@ from vdla.errors import ModelError
 from .build import Builder
 from .file import OnnxFile
 from .folding import FOLDED_ALWAYS, evaluate, is_foldable
+from .form import form_faults, type_fault
 from .node import Constant, OnnxNode
 from .table import CONVERSIONS
 
@@ -59,6 +60,7 @@ def import_onnx(
     """
     file = OnnxFile(model, bind)
     _refuse_unknown(file)
+    _refuse_malformed(file)
     builder = Builder([*file.inputs, *file.outputs])
     for name, (shape, dtype) in file.inputs.items():
         builder.input(name, shape, dtype)
@@ -77,8 +79,15 @@ _MALFORMED = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeE
 def _convert(node: OnnxNode, builder: Builder) -> None:
     inputs = [builder.values[name] if name else None for name in node.inputs]
     fold = is_foldable(node, inputs)
+    fault = type_fault(node, inputs)
+    if fault is not None:
+        node.refuse(fault, "Export the model again")
     try:
         results = list(evaluate(node, inputs) if fold else CONVERSIONS[node.op](node, builder))
+    except ModelError as error:
+        if str(error).startswith(node.label):
+            raise
+        raise ModelError(f"{node.label}: {error}") from None
     except _MALFORMED as error:
         node.refuse(
             f"its inputs or attributes are not ONNX's ({type(error).__name__}: {error})",
@@ -93,6 +102,15 @@ def _convert(node: OnnxNode, builder: Builder) -> None:
         node.refuse(
             f"it gives {len(results)} outputs, not {len(node.outputs)}",
             "Drop those that only training needs",
+        )
+
+
+def _refuse_malformed(file: OnnxFile) -> None:
+    faults = [f"{node.label}: {fault}" for node in file.nodes for fault in form_faults(node)]
+    if faults:
+        raise ModelError(
+            f"Every operator must have the form that ONNX gives it; in {file.path} these have "
+            f"not: {'; '.join(faults)}. Export the model again."
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from vdla.compiler.graph.tensor import Array
 
 from .build import Builder
+from .form import axes_in, axis_in
 from .node import Constant, OnnxNode, Value
 
 __all__ = ["MOVEMENT"]
@@ -27,11 +28,8 @@ def _list(node: OnnxNode, build: Builder, place: int, name: str, since: int) -> 
     return [int(i) for i in build.known(node, place, name).ravel()]
 
 
-def _axis(node: OnnxNode, rank: int, default: int = 0) -> int:
-    axis = int(node.attrs.get("axis", default))
-    if not -rank <= axis < rank:
-        node.refuse(f"an axis must lie in {-rank}..{rank - 1}, not {axis}", "Correct it")
-    return axis % rank
+def _axis(node: OnnxNode, rank: int) -> int:
+    return axis_in(node, int(node.attrs.get("axis", 0)), rank)
 
 
 def _concat(node: OnnxNode, build: Builder) -> list[Value]:
@@ -47,6 +45,13 @@ def _split(node: OnnxNode, build: Builder) -> list[Value]:
     axis = _axis(node, len(data.shape))
     size, count = data.shape[axis], len(node.outputs)
     parts = _list(node, build, 1, "split", 13)
+    said = int(node.attrs.get("num_outputs", count))
+    if said != count or (parts is None and node.opset < 18 and size % count):
+        node.refuse(
+            f"dimension {axis} must be split as often as it has outputs, {size} into {count} "
+            f"equal parts, not {said}",
+            "Say the sizes of the parts",
+        )
     if parts is None:
         each = -(-size // count)
         parts = [min(each, size - k * each) for k in range(count)]
@@ -77,8 +82,14 @@ def _slice(node: OnnxNode, build: Builder) -> list[Value]:
     starts = _list(node, build, 1, "starts", 10) or []
     ends = _list(node, build, 2, "ends", 10) or []
     axes = _list(node, build, 3, "axes", 10)
-    axes = [a % rank for a in (range(len(starts)) if axes is None else axes)]
+    axes = axes_in(node, list(range(len(starts))) if axes is None else axes, rank)
     steps = (_list(node, build, 4, "steps", 10) if node.opset >= 10 else None) or [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        node.refuse(
+            f"it must have a start, an end, an axis and a step each, not {len(starts)}, "
+            f"{len(ends)}, {len(axes)} and {len(steps)}",
+            "Correct them",
+        )
     begin, end, step = [0] * rank, list(data.shape), [1] * rank
     for axis, first, last, by in zip(axes, starts, ends, steps, strict=True):
         if by == 0:
@@ -98,7 +109,13 @@ def _pad(node: OnnxNode, build: Builder) -> list[Value]:
     rank = len(data.shape)
     pads = _list(node, build, 1, "pads", 11) or []
     axes = _list(node, build, 3, "axes", 18) if node.opset >= 18 else None
-    axes = [a % rank for a in (range(rank) if axes is None else axes)]
+    axes = axes_in(node, list(range(rank)) if axes is None else axes, rank)
+    if len(pads) != 2 * len(axes):
+        node.refuse(
+            f"pads must be {2 * len(axes)} integers, before and after each of {len(axes)} "
+            f"dimensions, not {pads}",
+            "Correct them",
+        )
     pairs = [(0, 0)] * rank
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         pairs[axis] = (before, after)
@@ -114,6 +131,11 @@ def _pad(node: OnnxNode, build: Builder) -> list[Value]:
     if not any(map(any, grown)):
         return [data]
     mode = str(node.attrs.get("mode", "constant"))
+    if mode == "reflect" and any(max(p) >= d for d, p in zip(data.shape, grown, strict=True)):
+        node.refuse(
+            f"what is reflected must be within the input, less than {data.shape}, not {grown}",
+            "Pad less, or by the edge",
+        )
     return [build.emit("pad", [data], paddings=grown, value=value, mode=mode)]
 
 
@@ -135,14 +157,21 @@ def _reshape(node: OnnxNode, build: Builder) -> list[Value]:
 
 def _flatten(node: OnnxNode, build: Builder) -> list[Value]:
     data = build.operand(node, 0)
-    axis = int(node.attrs.get("axis", 1))
-    axis += len(data.shape) if axis < 0 else 0
+    rank, axis = len(data.shape), int(node.attrs.get("axis", 1))
+    if not -rank <= axis <= rank:
+        node.refuse(f"an axis must lie in {-rank}..{rank}, not be {axis}", "Correct it")
+    axis += rank if axis < 0 else 0
     return [build.reshape(data, (prod(data.shape[:axis]), prod(data.shape[axis:])))]
 
 
 def _transpose(node: OnnxNode, build: Builder) -> list[Value]:
     data = build.operand(node, 0)
     perm = node.attrs.get("perm", list(range(len(data.shape)))[::-1])
+    if sorted(perm) != list(range(len(data.shape))):
+        node.refuse(
+            f"perm must name each of {len(data.shape)} dimensions once, not {list(perm)}",
+            "Correct it",
+        )
     return [build.transpose(data, [int(p) for p in perm])]
 
 
@@ -150,7 +179,7 @@ def _squeeze(node: OnnxNode, build: Builder) -> list[Value]:
     data = build.operand(node, 0)
     axes, rank = _list(node, build, 1, "axes", 13), len(data.shape)
     gone = [k for k, d in enumerate(data.shape) if d == 1] if axes is None else axes
-    gone = [a % rank for a in gone]
+    gone = axes_in(node, gone, rank)
     if any(data.shape[a] != 1 for a in gone):
         node.refuse(f"squeezed dimensions must be 1, not axes {gone} of {data.shape}", "Correct it")
     return [build.reshape(data, [d for k, d in enumerate(data.shape) if k not in gone])]
@@ -160,7 +189,7 @@ def _unsqueeze(node: OnnxNode, build: Builder) -> list[Value]:
     data = build.operand(node, 0)
     axes = _list(node, build, 1, "axes", 13) or []
     rank = len(data.shape) + len(axes)
-    new, old = {a % rank for a in axes}, iter(data.shape)
+    new, old = set(axes_in(node, axes, rank)), iter(data.shape)
     return [build.reshape(data, [1 if k in new else next(old) for k in range(rank)])]
 
 
@@ -200,7 +229,7 @@ def _reduction(op: str, since: int) -> Conversion:
         axes, rank = _list(node, build, 1, "axes", since), len(data.shape)
         if not axes and node.attrs.get("noop_with_empty_axes", 0):
             return [data]
-        chosen = tuple(sorted({a % rank for a in axes})) if axes else tuple(range(rank))
+        chosen = tuple(sorted(axes_in(node, axes, rank))) if axes else tuple(range(rank))
         keep = bool(node.attrs.get("keepdims", 1))
         return [build.emit(op, [data], axes=chosen, keep_dims=keep)] if chosen else [data]
 

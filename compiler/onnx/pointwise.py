@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from .build import Builder
+from .form import axis_in
 from .node import Constant, OnnxNode, Value
 
 __all__ = ["POINTWISE"]
@@ -68,6 +69,10 @@ def _clip(node: OnnxNode, build: Builder) -> list[Value]:
         bound: float = node.attrs.get(name, limits[place - 1])
         if node.has(place):
             given = build.operand(node, place)
+            if prod(given.shape) != 1:
+                node.refuse(
+                    f"{name} must be one number, not of shape {given.shape}", "Use Max, Min"
+                )
             if isinstance(given, Constant):
                 bound = given.value.reshape(-1)[0].item()
             else:
@@ -88,7 +93,7 @@ def _softmax(node: OnnxNode, build: Builder) -> list[Value]:
     """Before opset 13 every dimension from the axis on is one, after it the axis alone."""
     data = build.operand(node, 0)
     rank = len(data.shape)
-    axis = int(node.attrs.get("axis", -1 if node.opset >= 13 else 1)) % rank
+    axis = axis_in(node, int(node.attrs.get("axis", -1 if node.opset >= 13 else 1)), rank)
     if node.opset >= 13 or prod(data.shape[axis + 1 :]) == 1:
         return [build.emit("softmax", [data], axis=axis, beta=1.0)]
     rows = build.reshape(data, (prod(data.shape[:axis]), prod(data.shape[axis:])))

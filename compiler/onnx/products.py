@@ -9,6 +9,7 @@ import numpy as np
 from vdla.compiler.graph.tensor import Array, Quant
 
 from .build import Builder
+from .form import refuse_infinite
 from .node import Constant, OnnxNode, Value
 from .windows import convolution
 
@@ -18,6 +19,12 @@ __all__ = ["PRODUCTS", "product"]
 def _gemm(node: OnnxNode, build: Builder) -> list[Value]:
     """Before: ``Gemm(A, B, C)``. After: ``dense`` where B is constant, else ``matmul, add``."""
     data, factor = build.operand(node, 0), build.operand(node, 1)
+    refuse_infinite(node, "weights", build.operands(node)[1:])
+    for value in (data, factor):
+        if len(value.shape) != 2:
+            node.refuse(
+                f"its matrices must have 2 dimensions, not shape {value.shape}", "Use MatMul"
+            )
     alpha, beta = float(node.attrs.get("alpha", 1.0)), float(node.attrs.get("beta", 1.0))
     bias = scaled(build, build.operand(node, 2), beta) if node.has(2) else None
     if node.attrs.get("transA", 0):
@@ -59,7 +66,9 @@ def scaled(build: Builder, value: Value, factor: float) -> Value:
 
 
 def _matmul(node: OnnxNode, build: Builder) -> list[Value]:
-    return [product(build, *build.operands(node))]
+    lhs, rhs = build.operands(node)
+    refuse_infinite(node, "weights", [lhs, rhs])
+    return [product(build, lhs, rhs)]
 
 
 def product(build: Builder, lhs: Value, rhs: Value) -> Value:
@@ -83,7 +92,24 @@ def _batch_normalization(node: OnnxNode, build: Builder) -> list[Value]:
         build.known(node, place, what).astype(np.float64)
         for place, what in enumerate(("scale", "shift", "mean", "variance"), start=1)
     )
-    factor = scale / np.sqrt(variance + float(node.attrs.get("epsilon", 1e-5)))
+    channels = data.shape[1] if len(data.shape) > 1 else 1
+    for place, value in enumerate((scale, shift, mean, variance), start=1):
+        what = ("scale", "shift", "mean", "variance")[place - 1]
+        if value.shape != (channels,):
+            node.refuse(
+                f"its {what} must have one element for each of {channels} channels, not shape "
+                f"{value.shape}",
+                "Export the model again",
+            )
+        refuse_infinite(node, what, [build.operand(node, place)])
+    epsilon = float(node.attrs.get("epsilon", 1e-5))
+    if (variance < 0).any() or not (variance + epsilon > 0).all():
+        node.refuse(
+            f"a variance must be at least 0, and above it with epsilon, not {variance.min():g} "
+            f"with {epsilon:g}",
+            "Train or export the model again",
+        )
+    factor = scale / np.sqrt(variance + epsilon)
     offset = shift - mean * factor
     along = (-1, *[1] * (len(data.shape) - 2))
 

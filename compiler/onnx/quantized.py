@@ -13,6 +13,7 @@ from vdla.compiler.graph.tensor import Array, Quant
 
 from .build import Builder
 from .folding import evaluate
+from .form import axis_in
 from .movement import MOVEMENT
 from .node import Constant, OnnxNode, Value
 from .pointwise import POINTWISE
@@ -35,7 +36,7 @@ def _quant(node: OnnxNode, build: Builder, place: int, dtype: np.dtype[Any], ran
         zero = build.known(node, place + 1, "zero point")
     if scale.size == 1:
         return Quant(scale.reshape(1).astype(np.float32), zero.reshape(1).astype(np.int64))
-    axis = int(node.attrs.get("axis", 1)) % max(rank, 1)
+    axis = axis_in(node, int(node.attrs.get("axis", 1)), max(rank, 1))
     if scale.ndim != 1:
         node.refuse(
             f"scales must run along one axis, not be of shape {scale.shape}", "Quantize by channels"

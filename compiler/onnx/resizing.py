@@ -8,6 +8,7 @@ from math import floor
 import numpy as np
 
 from .build import Builder
+from .form import axes_in
 from .node import OnnxNode, Value
 
 __all__ = ["RESIZING"]
@@ -18,12 +19,19 @@ def _resize(node: OnnxNode, build: Builder) -> list[Value]:
     data = build.operand(node, 0)
     rank, old = len(data.shape), node.opset < 11
     at = {"scales": 1} if old else {"roi": 1, "scales": 2, "sizes": 3}
-    axes = [int(a) % rank for a in node.attrs.get("axes", range(rank))]
+    axes = axes_in(node, [int(a) for a in node.attrs.get("axes", range(rank))], rank)
     given = {
         name: build.known(node, place, name).ravel().tolist()
         for name, place in at.items()
         if node.has(place)
     }
+    for name, values in given.items():
+        wanted = len(axes) * (2 if name == "roi" else 1)
+        if values and len(values) != wanted:
+            node.refuse(
+                f"{name} must be {wanted} numbers for a tensor of shape {data.shape}, not {values}",
+                "Correct them",
+            )
     size, scales = list(data.shape), [1.0] * rank
     if given.get("sizes"):
         _sizes(node, given["sizes"], axes, size, scales)
@@ -82,6 +90,12 @@ def _upsample(node: OnnxNode, build: Builder) -> list[Value]:
     scales = [
         float(s) for s in (build.known(node, 1, "scales").ravel() if given is None else given)
     ]
+    if len(scales) != len(data.shape):
+        node.refuse(
+            f"scales must be {len(data.shape)} numbers for a tensor of shape {data.shape}, not "
+            f"{scales}",
+            "Correct them",
+        )
     size = tuple(floor(d * s) for d, s in zip(data.shape, scales, strict=True))
     made = build.emit(
         "resize",

@@ -12,6 +12,7 @@ from vdla.compiler.graph.shapes import same_padding
 from vdla.compiler.graph.tensor import Tensor
 
 from .build import NCHW, NHWC, Builder
+from .form import auto_pad, counts, refuse_infinite
 from .node import Constant, OnnxNode, Value
 
 __all__ = ["WINDOWS"]
@@ -30,7 +31,7 @@ def convolution(node: OnnxNode, build: Builder, inputs: Sequence[Value]) -> Valu
     Before: ``Conv(x NCHW, w OIHW)``. After: ``transpose, conv2d (OHWI), transpose``; groups of one
     channel make a depthwise_conv2d (1HWC).
     """
-    data, weight = _image(node, build, inputs[0]), _image(node, build, inputs[1])
+    data, weight = _image(node, build, inputs[0]), _filters(node, build, inputs)
     groups, outputs = int(node.attrs.get("group", 1)), weight.shape[0]
     channels = data.shape[1]
     if groups < 1 or weight.shape[1] * groups != channels or outputs % groups:
@@ -40,8 +41,10 @@ def convolution(node: OnnxNode, build: Builder, inputs: Sequence[Value]) -> Valu
             "Export the model again",
         )
     window = (weight.shape[2], weight.shape[3])
-    strides, dilation = _pair(node, "strides"), _pair(node, "dilations")
-    padding = _padding(node, data.shape[2:], window, strides, dilation)
+    _check_bias(node, inputs, outputs)
+    sides = len(inputs[0].shape) - 2
+    strides, dilation = _pair(node, "strides", sides), _pair(node, "dilations", sides)
+    padding = _padding(node, data.shape[2:], window, strides, dilation, sides)
     data = build.transpose(data, NHWC)
     reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
     if any(max(padding[k]) >= reach[k] for k in range(2)):
@@ -59,13 +62,21 @@ def convolution(node: OnnxNode, build: Builder, inputs: Sequence[Value]) -> Valu
 
 def _transposed_convolution(node: OnnxNode, build: Builder) -> list[Value]:
     inputs = build.operands(node)
-    data, weight = _image(node, build, inputs[0]), _image(node, build, inputs[1])
+    data, weight = _image(node, build, inputs[0]), _filters(node, build, inputs)
     groups, (depth, outputs, *window) = int(node.attrs.get("group", 1)), weight.shape
-    strides, dilation = _pair(node, "strides"), _pair(node, "dilations")
-    extra = _pair(node, "output_padding", 0)
+    if groups < 1 or depth != data.shape[1] or depth % groups:
+        node.refuse(
+            f"weights must have the input's {data.shape[1]} channels first, over {groups} groups, "
+            f"not shape {weight.shape}",
+            "Export the model again",
+        )
+    _check_bias(node, inputs, groups * outputs)
+    sides = len(inputs[0].shape) - 2
+    strides, dilation = _pair(node, "strides", sides), _pair(node, "dilations", sides)
+    extra = _pair(node, "output_padding", sides, 0)
     reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
     full = [(data.shape[2 + k] - 1) * strides[k] + reach[k] + extra[k] for k in range(2)]
-    padding, extra = _crop(node, data.shape[2:], full, strides, extra)
+    padding, extra = _crop(node, data.shape[2:], full, strides, extra, sides)
     # (g I, O, H, W) to (g O, H, W, I): each group's inputs face its own outputs.
     if groups > 1:
         weight = build.reshape(weight, (groups, depth // groups, outputs, *window))
@@ -95,15 +106,16 @@ def _crop(
     full: Sequence[int],
     strides: tuple[int, int],
     extra: tuple[int, int],
+    sides: int,
 ) -> tuple[Pairs, tuple[int, int]]:
     """Return what is cropped from, and added to, a transposed convolution's full output."""
-    auto, shape = node.attrs.get("auto_pad", "NOTSET"), node.attrs.get("output_shape")
+    auto, shape = auto_pad(node), node.attrs.get("output_shape")
     if shape is None and auto in ("NOTSET", "VALID"):
-        return _given_pads(node) if auto == "NOTSET" else ((0, 0), (0, 0)), extra
+        return _given_pads(node, sides) if auto == "NOTSET" else ((0, 0), (0, 0)), extra
     if shape is None:
         wanted = [size[k] * strides[k] for k in range(2)]
     else:
-        wanted = [1, 1, *map(int, shape)][-2:]
+        wanted = [1, *counts(node, "output_shape", sides, 1, 1)][-2:]
     pads, grown = [], []
     for k in range(2):
         total = full[k] - wanted[k]
@@ -133,10 +145,10 @@ def _pool(node: OnnxNode, build: Builder, op: str, fill: float) -> Value:
     """
     source = build.operand(node, 0)
     image = _image(node, build, source)
-    sizes = [1, *map(int, node.attrs["kernel_shape"])][-2:]
-    window = (sizes[0], sizes[1])
-    strides, dilation = _pair(node, "strides"), _pair(node, "dilations")
-    padding = _padding(node, image.shape[2:], window, strides, dilation)
+    sides = len(source.shape) - 2
+    window = _pair(node, "kernel_shape", sides)
+    strides, dilation = _pair(node, "strides", sides), _pair(node, "dilations", sides)
+    padding = _padding(node, image.shape[2:], window, strides, dilation, sides)
     reach = [(window[k] - 1) * dilation[k] + 1 for k in range(2)]
     whole = (
         _ceiled(image.shape[2:], reach, strides, padding)
@@ -258,6 +270,35 @@ def _image(node: OnnxNode, build: Builder, value: Value) -> Value:
     return value
 
 
+def _filters(node: OnnxNode, build: Builder, inputs: Sequence[Value]) -> Value:
+    """Return the weights; their window is what kernel_shape says, where it says something."""
+    data, weight = inputs[:2]
+    refuse_infinite(node, "weights", inputs[1:])
+    if len(weight.shape) != len(data.shape):
+        node.refuse(
+            f"weights must have as many dimensions as the input, not {weight.shape} for "
+            f"{data.shape}",
+            "Export the model again",
+        )
+    said = node.attrs.get("kernel_shape")
+    if said and tuple(map(int, said)) != weight.shape[2:]:
+        node.refuse(
+            f"kernel_shape must be the weights' {list(weight.shape[2:])}, not {list(said)}",
+            "Leave it out",
+        )
+    return _image(node, build, weight)
+
+
+def _check_bias(node: OnnxNode, inputs: Sequence[Value], outputs: int) -> None:
+    for bias in inputs[2:]:
+        if bias.shape != (outputs,):
+            node.refuse(
+                f"a bias must have one element for each of {outputs} outputs, not shape "
+                f"{bias.shape}",
+                "Export the model again",
+            )
+
+
 def _as_before(build: Builder, value: Value, source: Value) -> Value:
     if len(source.shape) == 3:
         return build.reshape(value, (*value.shape[:2], value.shape[3]))
@@ -269,18 +310,15 @@ def _padded(build: Builder, data: Value, padding: Pairs, fill: float) -> Tensor:
     return build.emit("pad", [data], paddings=paddings, value=fill, mode="constant")
 
 
-def _pair(node: OnnxNode, name: str, default: int = 1) -> tuple[int, int]:
+def _pair(node: OnnxNode, name: str, sides: int, default: int = 1) -> tuple[int, int]:
     # A signal is an image of one row, which windows and strides of one leave alone.
-    filled = [default, *map(int, node.attrs.get(name, (default, default)))]
+    filled = [default, *counts(node, name, sides, default, default)]
     return filled[-2], filled[-1]
 
 
-def _given_pads(node: OnnxNode) -> Pairs:
-    pads = [int(p) for p in node.attrs.get("pads", ())] or [0, 0, 0, 0]
-    if min(pads) < 0:
-        node.refuse(f"pads must be at least 0, not {pads}", "Slice the input instead")
-    half = len(pads) // 2
-    begin, end = [0, *pads[:half]][-2:], [0, *pads[half:]][-2:]
+def _given_pads(node: OnnxNode, sides: int) -> Pairs:
+    pads = counts(node, "pads", 2 * sides, 0, 0)
+    begin, end = [0, *pads[:sides]][-2:], [0, *pads[sides:]][-2:]
     return (begin[0], end[0]), (begin[1], end[1])
 
 
@@ -290,12 +328,13 @@ def _padding(
     window: tuple[int, int],
     strides: tuple[int, int],
     dilation: tuple[int, int],
+    sides: int,
 ) -> Pairs:
-    auto = node.attrs.get("auto_pad", "NOTSET")
+    auto = auto_pad(node)
     if auto == "VALID":
         return (0, 0), (0, 0)
     if auto == "NOTSET":
-        return _given_pads(node)
+        return _given_pads(node, sides)
     same = [same_padding(size[k], window[k], strides[k], dilation[k]) for k in range(2)]
     if auto == "SAME_LOWER":
         same = [(after, before) for before, after in same]

@@ -181,13 +181,10 @@ def test_local_functions_are_inlined() -> None:
     assert [n.op for n in import_onnx(model).nodes] == ["relu", "sub"]
 
 
-@pytest.mark.parametrize(
-    ("op", "attrs"), [("MaxPool", {}), ("LRN", {}), ("Cast", {}), ("Cast", {"to": 99})]
-)
-def test_an_operator_without_what_it_must_have_is_refused_by_node(op: str, attrs: dict) -> None:
+def test_a_type_that_is_none_is_refused_by_node() -> None:
     m = Model()
-    model = m.finish(m.node(op, m.input("x", (1, 3, 8, 8)), **attrs))
-    refused(model, f"{op}.*its inputs or attributes are not ONNX's")
+    model = m.finish(m.node("Cast", m.input("x", (1, 3, 8, 8)), to=99))
+    refused(model, "Cast 'n0'.*its inputs or attributes are not ONNX's")
 
 
 def test_a_bias_of_another_length_is_refused_by_node() -> None:
