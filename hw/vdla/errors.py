@@ -11,6 +11,7 @@ __all__ = [
     "LoweringError",
     "ModelError",
     "ModuleError",
+    "OverlayError",
     "ProgramError",
     "ScheduleError",
     "VdlaError",
@@ -51,6 +52,10 @@ class LoweringError(VdlaError):
 
 class ModuleError(VdlaError):
     """A compiled file is damaged, or belongs to another configuration or version."""
+
+
+class OverlayError(VdlaError):
+    """An overlay's files are missing, damaged, or belong to another board or version."""
 
 
 class InputError(VdlaError):
