@@ -160,6 +160,11 @@ class Config:
         return self.axi_data_bits // 8
 
     @property
+    def address_bits(self) -> int:
+        """Width of an address in memory: the Zynq-7000 has 32, the MPSoC 40."""
+        return 32 if self.axi_version == 3 else 40
+
+    @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the GEMM core in one cycle."""
         return self.batch * self.block_in * self.block_out

@@ -46,8 +46,8 @@ def micro_op_layout(config: Config) -> data.FlexibleLayout:
 
 
 def address_bits(config: Config) -> int:
-    """Return the width of an address in memory: the Zynq-7000 has 32, the MPSoC 40."""
-    return 32 if config.axi_version == 3 else 40
+    """Return the width of an address in memory."""
+    return config.address_bits
 
 
 def beats_bits(config: Config) -> int:
