@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from vdla.program import Program
 from vdla.runtime.device import Counters, Device
 from vdla.runtime.devices import HARDWARE, open_device
 from vdla.runtime.inputs import images_in, join_outputs, part_inputs
-from vdla.runtime.run import Run
+from vdla.runtime.run import Run, cycles_of
 from vdla.runtime.session import Outcome, Session, Timing, groups_of, memory_bytes
 from vdla.runtime.waves import Waves
 
@@ -47,11 +48,19 @@ class Answer:
         Of the pass that the image took part in, one a program.
     timing : Timing
         Of that pass.
+    images : int
+        How many images took part in it.
     """
 
     outputs: Mapping[str, Array]
     counters: list[Counters]
     timing: Timing
+    images: int
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of the pass; None on a device without time."""
+        return cycles_of(self.counters)
 
 
 class Network:
@@ -96,6 +105,37 @@ class Network:
     def input_dtype(self) -> np.dtype[Any]:
         """Type of the first input."""
         return np.dtype(self.module.tensors[self.module.inputs[0]].dtype)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each class is called; empty where nobody has said it."""
+        return self.module.labels
+
+    def labelled(self, labels: Sequence[str]) -> Network:
+        """Return the network with names for its classes, which `save` keeps.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            One for each score of the last output.
+
+        Raises
+        ------
+        InputError
+            They are not as many as the scores.
+        """
+        classes = prod(self.module.tensors[self.module.outputs[-1]].shape[1:])
+        if len(labels) != classes:
+            raise InputError(
+                f"Labels must be as many as the classes of {self.name}, {classes}, not "
+                f"{len(labels)}: give one a line, in the order of the scores."
+            )
+        return Network(replace(self.module, labels=tuple(labels)))
+
+    @property
+    def device(self) -> Device | None:
+        """The device that `to` has loaded the network onto."""
+        return None if self._session is None else self._session.device
 
     def save(self, path: str | Path) -> None:
         """Write the network to a ``.vdla`` file.
@@ -187,12 +227,13 @@ class Network:
 
         for outcome in self._session.stream(passes()):
             outputs = self._outputs(outcome)
-            for index in range(counts.pop(0)):
+            count = counts.pop(0)
+            for index in range(count):
                 rows = {
                     name: array[index] if self.module.per_image else array
                     for name, array in outputs.items()
                 }
-                yield Answer(rows, outcome.counters, outcome.timing)
+                yield Answer(rows, outcome.counters, outcome.timing, count)
 
     def run(
         self,

@@ -17,11 +17,17 @@ from vdla.runtime.session import Timing
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Run"]
+__all__ = ["Run", "cycles_of"]
 
 _VDLA = "vdla"
 _UNTOUCHED = LayerCounters(0, 0, {})
 """A view moves no byte."""
+
+
+def cycles_of(programs: Sequence[Counters]) -> int | None:
+    """Return the cycles of programs together; None on a device without time."""
+    counted = [c.cycles for c in programs]
+    return None if any(c is None for c in counted) else sum(c or 0 for c in counted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +70,7 @@ class Run:
     @property
     def cycles(self) -> int | None:
         """Cycles of one pass, all programs together; None on a device without time."""
-        counted = [c.cycles for c in self.counters]
-        return None if any(c is None for c in counted) else sum(c or 0 for c in counted)
+        return cycles_of(self.counters)
 
     @property
     def layers(self) -> pd.DataFrame:

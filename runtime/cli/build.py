@@ -15,6 +15,7 @@ from vdla.runtime.cli.options import (
     CacheOption,
     ConfigOption,
     JsonOption,
+    LabelsOption,
     ModelArgument,
     PlaceOption,
     Rank,
@@ -25,6 +26,7 @@ from vdla.runtime.cli.options import (
     read_place,
 )
 from vdla.runtime.cli.output import emit_json, progress_bar
+from vdla.runtime.cli.streaming import read_labels
 
 if TYPE_CHECKING:
     from vdla.compiler.ops import Record
@@ -51,6 +53,7 @@ def build(
             help="Write the schedule of each convolution there, beside those already in it.",
         ),
     ] = None,
+    labels: LabelsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a network into one file: programs, weights and memory plan."""
@@ -72,6 +75,8 @@ def build(
             record=found.append if records is not None else None,
             progress=progress,
         )
+    if labels is not None:
+        network = network.labelled(read_labels(labels))
     network.save(output)
     if records is not None:
         _keep(found, records)

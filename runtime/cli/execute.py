@@ -11,15 +11,16 @@ from vdla.errors import InputError
 from vdla.runtime.cli.inputs import SEED, from_image, from_npy, from_npz, random_input
 from vdla.runtime.cli.options import (
     CheckOption,
-    Device,
-    DeviceOption,
     ImageOption,
     InputOption,
     JsonOption,
+    LabelsOption,
+    TargetOption,
     read_config,
 )
 from vdla.runtime.cli.output import note, progress_bar
 from vdla.runtime.cli.report import show_run
+from vdla.runtime.cli.streaming import read_labels, stream_images
 from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, note_empty, waves_of
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ class Labelled(NamedTuple):
 def execute(
     file: Annotated[Path, typer.Argument(metavar="FILE.vdla", help="What vdla compile wrote.")],
     image: ImageOption = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            "--images",
+            metavar="FOLDER",
+            help="Pictures, or .npy files; one is read while another runs.",
+        ),
+    ] = None,
     input_file: InputOption = None,
     config: Annotated[
         str | None,
@@ -52,22 +61,30 @@ def execute(
             help="Refuse a file compiled for another configuration than this.",
         ),
     ] = None,
-    device: DeviceOption = Device.cycle,
+    device: TargetOption = "cycle",
     check: CheckOption = False,
+    labels: LabelsOption = None,
     as_json: JsonOption = False,
     vcd: VcdOption = None,
     fst: FstOption = None,
     window: WindowOption = None,
 ) -> None:
     """Run a compiled network on a device."""
-    if image is not None and input_file is not None:
-        raise typer.BadParameter("--image and --input exclude each other")
+    if sum(given is not None for given in (image, images, input_file)) > 1:
+        raise typer.BadParameter("--image, --images and --input exclude each other")
+    if images is not None and (check or vcd or fst):
+        raise typer.BadParameter("--images goes with neither --check nor waves: use --image")
     waves = waves_of(vcd, fst, window, device)
     settings = None if config is None else read_config(config)
 
     from vdla.runtime import api
 
     network = api.load(file, config=settings)
+    if labels is not None:
+        network = network.labelled(read_labels(labels))
+    if images is not None:
+        stream_images(network, images, device, as_json=as_json)
+        return
     run_network(network, image, input_file, device, check=check, as_json=as_json, waves=waves)
 
 
@@ -75,7 +92,7 @@ def run_network(
     network: Network,
     image: Path | None,
     input_file: Path | None,
-    device: Device,
+    device: str,
     *,
     check: bool,
     as_json: bool,
@@ -88,8 +105,13 @@ def run_network(
     """
     inputs = _inputs(network, image, input_file) if shown is None else shown.images
     with progress_bar("running") as progress:
-        run = network.run(inputs, device=device.value, check=check, progress=progress, waves=waves)
-    show_run(run, as_json=as_json, labels=None if shown is None else shown.labels)
+        run = network.run(inputs, device=device, check=check, progress=progress, waves=waves)
+    show_run(
+        run,
+        as_json=as_json,
+        names=network.labels,
+        labels=None if shown is None else shown.labels,
+    )
     if not network.programs:
         note("nothing of this network runs on the accelerator; vdla import MODEL says why")
     if waves is not None:

@@ -21,10 +21,12 @@ __all__ = [
     "ImageOption",
     "InputOption",
     "JsonOption",
+    "LabelsOption",
     "ModelArgument",
     "PlaceOption",
     "Rank",
     "RankOption",
+    "TargetOption",
     "VthreadsOption",
     "read_bind",
     "read_config",
@@ -66,6 +68,21 @@ DeviceOption = Annotated[
         "--device",
         help="functional: results only; cycle: results and exact timing; rtl: the gateware.",
     ),
+]
+
+
+TargetOption = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="functional: results only; cycle: results and exact timing; rtl: the gateware, "
+        "simulated.",
+    ),
+]
+LabelsOption = Annotated[
+    Path | None,
+    typer.Option("--labels", metavar="FILE", help="Names of the classes, one a line."),
 ]
 
 

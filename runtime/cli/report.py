@@ -14,47 +14,64 @@ if TYPE_CHECKING:
 
     from vdla.runtime.run import Run
 
-__all__ = ["show_run", "top_classes"]
+__all__ = ["class_words", "show_run", "top_classes"]
 
 TOP = 5
 MAX_IMAGES_SHOWN = 10
 
 
-def top_classes(scores: npt.NDArray[Any], count: int = TOP) -> list[list[dict[str, Any]]]:
+def top_classes(
+    scores: npt.NDArray[Any], names: Sequence[str] = (), count: int = TOP
+) -> list[list[dict[str, Any]]]:
     """Return, image by image, the classes of the highest scores, the first of equals first.
 
     Parameters
     ----------
     scores : numpy.ndarray
         ``(n, ...)``; whatever follows the first axis is one row of classes.
+    names : sequence of str
+        What each class is called, where that is known.
     count : int
         How many classes of each image.
 
     Returns
     -------
     list of list of dict
-        For each image, ``{"class": index, "score": score}``, best first.
+        For each image, ``{"class": index, "score": score}``, and with names ``"label"``, best
+        first.
     """
     rows = scores.reshape(scores.shape[0], -1)
     order = (-rows.astype("f8")).argsort(axis=1, kind="stable")[:, :count]
     return [
-        [{"class": int(index), "score": row[index].item()} for index in best]
+        [
+            {"class": int(index), "score": row[index].item()}
+            | ({"label": names[index]} if names else {})
+            for index in best
+        ]
         for row, best in zip(rows, order, strict=True)
     ]
 
 
-def show_run(run: Run, *, as_json: bool, labels: Sequence[int] | None = None) -> None:
+def show_run(
+    run: Run,
+    *,
+    as_json: bool,
+    names: Sequence[str] = (),
+    labels: Sequence[int] | None = None,
+) -> None:
     """Print a run to stdout, as a table or as JSON.
 
     Parameters
     ----------
     run : Run
     as_json : bool
+    names : sequence of str
+        What each class is called, where that is known.
     labels : sequence of int, optional
         The true class of each image, where it is known.
     """
     summary = run.summary()
-    summary["classes"] = top_classes(list(run.outputs.values())[-1])
+    summary["classes"] = top_classes(list(run.outputs.values())[-1], names)
     if labels is not None:
         summary["labels"] = list(labels)
     if as_json:
@@ -66,6 +83,13 @@ def show_run(run: Run, *, as_json: bool, labels: Sequence[int] | None = None) ->
     if run.first_difference is not None:
         typer.echo(f"first difference: {run.first_difference}")
     _show_classes(summary["classes"], labels)
+
+
+def class_words(best: Sequence[Mapping[str, Any]]) -> str:
+    """Return an image's best classes with their scores in a line, each by its first name."""
+    return ", ".join(
+        f"{str(one.get('label', one['class'])).split(',')[0]} ({one['score']})" for one in best
+    )
 
 
 def _show_layers(layers: Sequence[Mapping[str, Any]]) -> None:
@@ -117,7 +141,7 @@ def _show_classes(
     classes: Sequence[Sequence[Mapping[str, Any]]], labels: Sequence[int] | None
 ) -> None:
     for index, best in enumerate(classes[:MAX_IMAGES_SHOWN]):
-        words = ", ".join(f"{one['class']} ({one['score']})" for one in best)
+        words = class_words(best)
         image = f" of image {index}" if len(classes) > 1 else ""
         truth = "" if labels is None else f"; truly {labels[index]}"
         typer.echo(f"classes{image} (score): {words}{truth}")

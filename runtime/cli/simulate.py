@@ -51,7 +51,7 @@ def simulate(
     """Compile a network, run it on a simulator, and show where its cycles go."""
     if image is not None and input_file is not None:
         raise typer.BadParameter("--image and --input exclude each other")
-    waves = waves_of(vcd, fst, window, device)
+    waves = waves_of(vcd, fst, window, device.value)
     settings = read_config(config)
 
     from vdla.runtime import api
@@ -69,7 +69,14 @@ def simulate(
         )
     shown = _labelled(model) if image is None and input_file is None else None
     run_network(
-        network, image, input_file, device, check=check, as_json=as_json, waves=waves, shown=shown
+        network,
+        image,
+        input_file,
+        device.value,
+        check=check,
+        as_json=as_json,
+        waves=waves,
+        shown=shown,
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vdla.runtime.cli.options import Device
 from vdla.runtime.cli.output import note
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ WindowOption = Annotated[
 ]
 
 
-def waves_of(
-    vcd: Path | None, fst: Path | None, window: str | None, device: Device
-) -> Waves | None:
+def waves_of(vcd: Path | None, fst: Path | None, window: str | None, device: str) -> Waves | None:
     """Return what the options ask for, checked before anything slow happens.
 
     Raises
@@ -54,8 +51,8 @@ def waves_of(
             raise typer.BadParameter("--window needs --vcd or --fst, whose cycles it chooses")
         return None
     option = "--vcd" if vcd is not None else "--fst"
-    if device is not Device.rtl:
-        raise typer.BadParameter(f"{option} needs --device rtl: {device.value} has no signals")
+    if device != "rtl":
+        raise typer.BadParameter(f"{option} needs --device rtl: {device} has no signals")
     ending = option.replace("--", ".")
     if path.suffix != ending:
         raise typer.BadParameter(f"{option} needs a file that ends in {ending}, not {path}")

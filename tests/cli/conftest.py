@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -25,8 +26,8 @@ class Outcome:
 def vdla_command() -> Invoke:
     """Return a function that runs ``vdla`` with its arguments."""
 
-    def invoke(*arguments: str) -> Outcome:
-        result = CliRunner().invoke(app, list(arguments))
+    def invoke(*arguments: str | Path) -> Outcome:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Outcome(result.exit_code, result.stdout, result.stderr)

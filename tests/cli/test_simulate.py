@@ -57,6 +57,7 @@ class FakeRuntime:
         self.programs = ("a program",)
         self.bit_exact: bool | None = None
         self.first_difference: str | None = None
+        self.labels: tuple[str, ...] = ()
         self.input_shape = (1, 2, 2, 3)
         self.input_dtype = np.dtype(np.int8)
         self.inputs = {"x": None}  # one; of several, each is drawn

@@ -23,7 +23,7 @@ from .parts import Module
 
 __all__ = ["FORMAT_VERSION", "load", "save"]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _MANIFEST = "manifest.json"
 _ZIP_MAGIC = b"PK\x03\x04"

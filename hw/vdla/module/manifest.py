@@ -99,6 +99,7 @@ def to_manifest(module: Module) -> tuple[dict[str, Any], list[Array]]:
         "arena_bytes": module.arena_bytes,
         "memory": asdict(module.memory),
         "per_image": module.per_image,
+        "labels": module.labels,
     }
     return writer.value(manifest), writer.arrays
 
@@ -136,6 +137,7 @@ def from_manifest(manifest: Mapping[str, Any], arrays: Sequence[Array]) -> Modul
         arena_bytes=found["arena_bytes"],
         memory=MemoryUse(**found["memory"]),
         per_image=found["per_image"],
+        labels=found["labels"],
     )
 
 

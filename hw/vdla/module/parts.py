@@ -224,6 +224,8 @@ class Module:
     memory : MemoryUse
     per_image : bool
         Whether images may share a pass, on axis 0 of every activation; else one runs at a time.
+    labels : tuple of str
+        What each class is called; empty where nobody has said it.
     """
 
     name: str
@@ -239,6 +241,7 @@ class Module:
     arena_bytes: int
     memory: MemoryUse
     per_image: bool = True
+    labels: tuple[str, ...] = ()
 
     def with_config(self, config: Config) -> Module:
         """Return the module on a configuration of the same hash: another clock, say."""
