@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from vdla.config import PRESETS, Config
-from vdla.errors import DeviceError, ProgramError
+from vdla.config import Config
+from vdla.errors import DeviceError, ProgramError, VdlaError
 from vdla.program import Program
-from vdla.registers import BASES, COUNTERS, IDENTITY, INTERFACE, Register
-from vdla.runtime.faults import Fault
+from vdla.registers import BASES, COUNTERS, Register
+from vdla.runtime.faults import Fault, dump
+from vdla.runtime.identity import Identity
+from vdla.runtime.instructions import Instructions, Memory
 
-__all__ = ["Driver", "Memory", "Mmio"]
+__all__ = ["Driver", "Mmio"]
 
-_POLL_SECONDS = 0.001
+_FIRST_POLL_SECONDS, _POLL_SECONDS = 0.00005, 0.001
+"""Polls are further and further apart: a short program is seen soon, a long one costs little."""
+
+_STATUS = {bits.name: bits.mask for bits in Register.STATUS.fields}
+_ENDED = _STATUS["done"] | _STATUS["error"]
+_UNDERWAY = _STATUS["running"] | _STATUS["resetting"]
 
 
 class Mmio(Protocol):
@@ -28,16 +34,6 @@ class Mmio(Protocol):
 
     def write(self, offset: int, value: int) -> None:
         """Write a register."""
-
-
-class Memory(Protocol):
-    """Memory that the accelerator can reach."""
-
-    def allocate(self, nbytes: int, align: int = 4096) -> int:
-        """Reserve memory and return its address."""
-
-    def write(self, address: int, data: NDArray[np.uint8]) -> None:
-        """Copy bytes into memory, where the accelerator sees them."""
 
 
 class Driver:
@@ -51,6 +47,10 @@ class Driver:
     interrupt : callable, optional
         Waits for the interrupt for some seconds at most and returns whether it came. Without one,
         the status is polled.
+    interrupt_async : callable, optional
+        The same for `wait_async`, as a coroutine.
+    programs : int
+        Kept in memory at once.
 
     Raises
     ------
@@ -63,47 +63,50 @@ class Driver:
         mmio: Mmio,
         memory: Memory,
         interrupt: Callable[[float], bool] | None = None,
+        interrupt_async: Callable[[float], Awaitable[bool]] | None = None,
+        *,
+        programs: int = 1,
     ) -> None:
         self._mmio = mmio
-        self._memory = memory
         self._interrupt = interrupt
+        self._interrupt_async = interrupt_async
+        self._instructions = Instructions(memory, programs)
         self._program: Program | None = None
-        self._space = (0, 0)  # address and bytes reserved for instructions
-        identity = mmio.read(Register.ID)
-        if identity != IDENTITY:
-            raise DeviceError(
-                f"An accelerator's ID register must read {IDENTITY:#010x}, not {identity:#010x}: "
-                "is its bitstream loaded, and is this its address?"
-            )
-        version = mmio.read(Register.VERSION)
-        found = (
-            Register.VERSION.bits("major").of(version),
-            Register.VERSION.bits("minor").of(version),
-        )
-        if found[0] != INTERFACE[0]:
-            raise DeviceError(
-                f"An accelerator's interface must be version {INTERFACE[0]}, which this driver "
-                f"speaks, not {found[0]}.{found[1]}: load a bitstream of this version of vdla."
-            )
-        self._hash = self.read(Register.CONFIG_HASH)
+        self.identity = Identity.read(self.read)
 
     def read(self, register: Register) -> int:
-        """Return a register, both its words if it has two, even while it counts."""
-        mmio = self._mmio
+        """Return a register, both its words if it has two, even while it counts.
+
+        Raises
+        ------
+        DeviceError
+            It cannot be read.
+        """
         if register.words == 1:
-            return mmio.read(register)
-        high = mmio.read(register + 4)
+            return self._word(register)
+        high = self._word(register, 1)
         while True:
-            low = mmio.read(register)
-            again = mmio.read(register + 4)
+            low = self._word(register)
+            again = self._word(register, 1)
             if again == high:
                 return high << 32 | low
             high = again
 
     def write(self, register: Register, value: int) -> None:
-        """Write a register, both its words if it has two."""
+        """Write a register, both its words if it has two.
+
+        Raises
+        ------
+        DeviceError
+            It cannot be written.
+        """
         for word in range(register.words):
-            self._mmio.write(register + 4 * word, value >> 32 * word & 0xFFFFFFFF)
+            with _access(register, "writing"):
+                self._mmio.write(register + 4 * word, value >> 32 * word & 0xFFFFFFFF)
+
+    def _word(self, register: Register, word: int = 0) -> int:
+        with _access(register, "reading"):
+            return self._mmio.read(register + 4 * word)
 
     def require(self, config: Config) -> None:
         """Refuse what is compiled for another configuration.
@@ -113,13 +116,22 @@ class Driver:
         DeviceError
             Names both configurations.
         """
-        if config.hash != self._hash:
-            names = [known.name for known in PRESETS.values() if known.hash == self._hash]
+        self.identity.require(config)
+
+    def check(self) -> None:
+        """Look whether the accelerator is still the one that it was.
+
+        Raises
+        ------
+        DeviceError
+            Something else answers, or nothing: another overlay is loaded, or the board is off.
+        """
+        now = Identity.read(self.read)
+        if now != self.identity:
             raise DeviceError(
-                f"A program must be for the accelerator's configuration, "
-                f"{' or '.join(names) or 'unknown'} (hash {self._hash:016x}), not for "
-                f"{config.name} (hash {config.hash:016x}): compile it again, or load the bitstream "
-                f"of {config.name}."
+                f"An accelerator must stay the one that was opened, of hash "
+                f"{self.identity.hash:016x}, and one of hash {now.hash:016x} answers: another "
+                "overlay was loaded; open the device again."
             )
 
     def start(self, program: Program, base: int = 0, cycle_limit: int = 0) -> None:
@@ -136,10 +148,21 @@ class Driver:
         Raises
         ------
         DeviceError
-            The program is for another configuration.
+            The program is for another configuration, or lies where the bus does not reach.
         """
         self.require(program.config)
-        self.write(Register.INSTRUCTION_BASE, self._place(program))
+        if self.read(Register.STATUS) & _STATUS["running"]:  # of someone who was killed
+            self.soft_reset()
+        instructions = self._instructions.place(program)
+        for address in (instructions, base):
+            if address >> program.config.address_bits:
+                raise DeviceError(
+                    f"Addresses must have at most the {program.config.address_bits} bits of "
+                    f"{program.config.name}'s bus, and {address:#x} has more: reserve contiguous "
+                    "memory lower down."
+                )
+        self._program = program
+        self.write(Register.INSTRUCTION_BASE, instructions)
         self.write(Register.INSTRUCTION_COUNT, _executed(program))
         self.write(Register.CYCLE_LIMIT, cycle_limit)
         for register in BASES.values():
@@ -151,28 +174,48 @@ class Driver:
     def wait(self, timeout_s: float = 60.0) -> None:
         """Return once the program has ended.
 
+        A run that does not end, or whose wait is interrupted, is abandoned: the next one starts
+        from a machine that was reset.
+
         Raises
         ------
         ProgramError
             It stopped at what it says, with the instruction and its listing.
         DeviceError
-            The bus refused an access, or nothing happened within `timeout_s`.
+            The bus refused an access, the accelerator does not answer, or nothing happened within
+            `timeout_s`; then the message ends with the registers.
         """
-        done, error = (Register.STATUS.bits(name).mask for name in ("done", "error"))
         deadline = time.monotonic() + timeout_s
-        while not (status := self.read(Register.STATUS)) & (done | error):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise DeviceError(
-                    f"A program must end within the timeout of {timeout_s} s, and this one has not "
-                    f"after {self.read(Register.CYCLES)} cycles: set a cycle limit to learn why."
-                )
-            if self._interrupt is None:
-                time.sleep(min(left, _POLL_SECONDS))
-            else:
-                self._interrupt(left)
-        if status & error:
-            raise self.fault().exception(self._program)
+        pause = _FIRST_POLL_SECONDS
+        with self._abandoning():
+            while not self._ended():
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise self._late(timeout_s)
+                if self._interrupt is None:
+                    time.sleep(min(left, pause))
+                    pause = min(2 * pause, _POLL_SECONDS)
+                else:
+                    self._interrupt(left)
+
+    async def wait_async(self, timeout_s: float = 60.0) -> None:
+        """Return once the program has ended; other coroutines run meanwhile.
+
+        Raises
+        ------
+        ProgramError, DeviceError
+            As `wait` does. Cancelled, it abandons the run.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._abandoning():
+            while not self._ended():
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise self._late(timeout_s)
+                if self._interrupt_async is None:
+                    await asyncio.sleep(min(left, _POLL_SECONDS))
+                else:
+                    await self._interrupt_async(left)
 
     def fault(self) -> Fault:
         """Return what the machine stopped at."""
@@ -187,9 +230,8 @@ class Driver:
             A burst has no answer.
         """
         self.write(Register.CONTROL, Register.CONTROL.bits("soft_reset").mask)
-        resetting = Register.STATUS.bits("resetting").mask
         deadline = time.monotonic() + timeout_s
-        while self.read(Register.STATUS) & resetting:
+        while self._status() & _STATUS["resetting"]:
             if time.monotonic() > deadline:
                 raise DeviceError(
                     f"The bus must answer every burst within {timeout_s} s of a reset, and it has "
@@ -197,9 +239,14 @@ class Driver:
                 )
 
     @property
+    def running(self) -> bool:
+        """Whether a program runs."""
+        return bool(self._status() & _UNDERWAY)
+
+    @property
     def idle(self) -> bool:
         """Whether nothing is left of the last run, on the bus either."""
-        return bool(self.read(Register.STATUS) & Register.STATUS.bits("idle").mask)
+        return bool(self._status() & _STATUS["idle"])
 
     @property
     def cycles(self) -> int:
@@ -213,15 +260,66 @@ class Driver:
             counted.setdefault(counter.module, {})[counter.event] = self.read(counter.register)
         return counted
 
-    def _place(self, program: Program) -> int:
-        """Return the address of a program's instructions, which a repeated run leaves in place."""
-        if program is not self._program:
-            data = program.instructions.astype("<u8").view(np.uint8).reshape(-1)
-            if len(data) > self._space[1]:
-                self._space = self._memory.allocate(len(data)), len(data)
-            self._memory.write(self._space[0], data)
-            self._program = program
-        return self._space[0]
+    def _status(self) -> int:
+        """Return the status, which something other than an accelerator would not."""
+        status = self.read(Register.STATUS)
+        if status & ~sum(_STATUS.values()):
+            raise DeviceError(
+                f"An accelerator's status must have nothing but its {len(_STATUS)} low bits set, "
+                f"not read {status:#010x}: it does not answer any more. Is the board on and "
+                "connected, and is its overlay still loaded? Then open the device again."
+            )
+        return status
+
+    def _ended(self) -> bool:
+        """Whether the program has ended as it should."""
+        status = self._status()
+        if not status & (_ENDED | _UNDERWAY):
+            # Of the cycle between a reset and a run both bits are clear: look again.
+            status = self._status()
+            if not status & (_ENDED | _UNDERWAY):
+                raise DeviceError(
+                    f"A program that was started must run or have ended, and the status says "
+                    f"neither ({status:#010x}): someone else has reset the accelerator. Run it "
+                    "again, with nobody else on the board."
+                )
+        if status & _STATUS["error"]:
+            raise self.fault().exception(self._program)
+        return bool(status & _ENDED)
+
+    def _late(self, timeout_s: float) -> DeviceError:
+        state = self.fault()
+        return DeviceError(
+            f"A program must end within the timeout of {timeout_s:g} s, and this one has not after "
+            f"{state.cycles} cycles: {state.waits(self._program)}. It was abandoned; give it "
+            f"longer if it needs longer. The registers were:\n{dump(self.read)}"
+        )
+
+    @contextmanager
+    def _abandoning(self) -> Iterator[None]:
+        """Reset the machine where a wait ends before the program does."""
+        try:
+            yield
+        except BaseException:
+            with suppress(VdlaError):  # what comes out of here matters more
+                if self._status() & _UNDERWAY:
+                    self.soft_reset()
+            raise
+
+
+@contextmanager
+def _access(register: Register, doing: str) -> Iterator[None]:
+    """Turn whatever stands between here and a register into an error that says so."""
+    try:
+        yield
+    except VdlaError:
+        raise
+    except Exception as error:  # of the kernel, of pynq, of a connection to a board
+        raise DeviceError(
+            f"An accelerator must answer, and {doing} {register.name} failed "
+            f"({type(error).__name__}: {error}): is the board on and connected? Then open the "
+            "device again."
+        ) from error
 
 
 def _executed(program: Program) -> int:

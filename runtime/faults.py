@@ -13,7 +13,7 @@ from vdla.program import Program
 from vdla.registers import COUNTERS, ErrorCause, ErrorModule, Register
 from vdla.runtime.streams import MODULES, modules_of
 
-__all__ = ["Fault"]
+__all__ = ["Fault", "dump"]
 
 _BUS = (ErrorCause.AXI_READ, ErrorCause.AXI_WRITE)
 
@@ -73,13 +73,17 @@ class Fault:
         text = f"The machine stopped at {self.cause.doc}: {who}, {_listing(program, self.index)}."
         return DeviceError(text) if self.cause in _BUS else ProgramError(text)
 
-    def _limit_text(self, program: Program | None) -> str:
+    def waits(self, program: Program | None) -> str:
+        """Return what each module waits for, and the instruction that it stands at."""
         waits = [
             text
             for module in ModuleName
             if (text := self._wait_text(module, self.stalls.get(module.value), program))
         ]
-        reasons = "; ".join(waits) or "no module waits for a token"
+        return "; ".join(waits) or "no module waits for a token"
+
+    def _limit_text(self, program: Program | None) -> str:
+        reasons = self.waits(program)
         return f"A program must end within its limit of {self.cycles} cycles: {reasons}."
 
     def _wait_text(
@@ -93,6 +97,26 @@ class Fault:
         if event == "push":
             return f"{module.value} waits for room in a token queue after {at}"
         return f"{module.value} waits for a token of {TOKEN_FLAGS[module][event].value} before {at}"
+
+
+def dump(register: Callable[[Register], int]) -> str:
+    """Return every register that has a value other than 0, a line each, with the bits that are set.
+
+    Parameters
+    ----------
+    register : callable
+        Reads one.
+    """
+    lines = []
+    for each in Register:
+        value = register(each)
+        if value == 0:
+            continue
+        text = str(value) if each >= Register.CYCLES else f"{value:#010x}"
+        flags = [b.name for b in each.fields if len(each.fields) > 1 and b.width == 1]
+        said = [name for name in flags if each.bits(name).of(value)]
+        lines.append(f"  {each.name.lower()} {text}" + (f" ({', '.join(said)})" if said else ""))
+    return "\n".join(lines)
 
 
 def _listing(program: Program | None, index: int) -> str:

@@ -97,6 +97,9 @@ class _ProgramMemory:
         self._simulation.map(_PROGRAM_ADDRESS, self._bytes)
         return _PROGRAM_ADDRESS
 
+    def free(self, address: int) -> None:
+        self._bytes = np.zeros(0, np.uint8)
+
     def write(self, address: int, data: NDArray[np.uint8]) -> None:
         first = address - _PROGRAM_ADDRESS
         self._bytes[first : first + len(data)] = data

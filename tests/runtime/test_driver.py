@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from vdla.config import PYNQ_Z1, TINY
+from vdla.config import PYNQ_Z1
+from vdla.config import TINY as TINY_AXI3
 from vdla.errors import DeviceError, ProgramError
 from vdla.isa import Finish, Gemm, Load, MemoryType, Store, encode
 from vdla.program import Program
 from vdla.registers import BASES, COUNTERS, IDENTITY, ErrorCause, ErrorModule, Register
 from vdla.runtime.driver import Driver
 
+TINY = TINY_AXI3.replace(name="tiny", axi_version=4)  # whose addresses have more than 32 bits
 PROGRAM = Program.from_instructions(
     [
         Load(memory_type=MemoryType.UOP, sram_base=0, dram_base=0, x_size=1),
@@ -25,7 +28,7 @@ PROGRAM = Program.from_instructions(
     ],
     TINY,
 )
-DONE, ERROR, RESETTING = 2, 4, 16
+RUNNING, DONE, ERROR, RESETTING = 1, 2, 4, 16
 
 
 class Registers:
@@ -35,12 +38,14 @@ class Registers:
         self.words = {
             int(Register.ID): IDENTITY,
             int(Register.VERSION): 1 << 16,
+            int(Register.CAPABILITY): 15,
             int(Register.CONFIG_HASH): TINY.hash & 0xFFFFFFFF,
             int(Register.CONFIG_HASH) + 4: TINY.hash >> 32,
         }
         self.written: list[tuple[int, int]] = []
         self.memory = np.zeros(4096, np.uint8)
         self.allocated: list[int] = []
+        self.freed: list[int] = []
         self.on_start: Callable[[], None] = lambda: self.set(Register.STATUS, DONE)
 
     def set(self, register: Register, value: int) -> None:
@@ -56,10 +61,15 @@ class Registers:
         self.words[offset] = value
         if offset == Register.CONTROL and value & 1:
             self.on_start()
+        elif offset == Register.CONTROL and value & 2:
+            self.words[Register.STATUS] = self.read(Register.STATUS) & RESETTING
 
     def allocate(self, nbytes: int, align: int = 4096) -> int:
         self.allocated.append(nbytes)
         return 0x1_0000_0000 * len(self.allocated)
+
+    def free(self, address: int) -> None:
+        self.freed.append(address)
 
 
 class Space:
@@ -68,6 +78,7 @@ class Space:
     def __init__(self, registers: Registers) -> None:
         self.registers = registers
         self.allocate = registers.allocate
+        self.free = registers.free
 
     def write(self, address: int, data: np.ndarray) -> None:
         self.registers.memory[: len(data)] = data
@@ -108,6 +119,12 @@ def stopped(registers: Registers, cause: ErrorCause, module: ErrorModule, index:
             "An accelerator's interface must be version 1, which this driver speaks, not 2.5: load "
             "a bitstream of this version of vdla.",
         ),
+        (
+            Register.CAPABILITY,
+            0b1011,
+            "An accelerator must have the capabilities pad_value, overwrite, rq, acc_8bit, and "
+            "this one lacks rq (its register reads 0xb): load a bitstream of this version of vdla.",
+        ),
     ],
 )
 def test_what_is_no_accelerator_of_ours_is_refused(
@@ -117,6 +134,7 @@ def test_what_is_no_accelerator_of_ours_is_refused(
     with pytest.raises(DeviceError) as caught:
         driver(registers)
     assert str(caught.value) == message
+    assert registers.written == []
 
 
 def test_another_configuration_is_refused_by_both_names(registers: Registers) -> None:
@@ -124,8 +142,8 @@ def test_another_configuration_is_refused_by_both_names(registers: Registers) ->
     with pytest.raises(DeviceError) as caught:
         driver(registers).start(program)
     assert str(caught.value) == (
-        f"A program must be for the accelerator's configuration, tiny (hash {TINY.hash:016x}), not "
-        f"for pynq-z1 (hash {PYNQ_Z1.hash:016x}): compile it again, or load the bitstream of "
+        f"A program must be for the accelerator's configuration, unknown (hash {TINY.hash:016x}), "
+        f"not for pynq-z1 (hash {PYNQ_Z1.hash:016x}): compile it again, or load the bitstream of "
         "pynq-z1."
     )
     assert registers.written == []
@@ -152,7 +170,7 @@ def test_instructions_are_placed_once(registers: Registers) -> None:
 
 
 def test_an_interrupt_is_waited_for(registers: Registers) -> None:
-    registers.on_start = lambda: None
+    registers.on_start = lambda: registers.set(Register.STATUS, RUNNING)
     waits: list[float] = []
 
     def interrupt(timeout_s: float) -> bool:
@@ -168,12 +186,143 @@ def test_an_interrupt_is_waited_for(registers: Registers) -> None:
     assert 4 < waits[0] <= 5
 
 
-def test_a_machine_that_says_nothing_times_out(registers: Registers) -> None:
-    registers.on_start = lambda: registers.set(Register.CYCLES, 7 << 32 | 5)
+def test_a_program_that_does_not_end_is_dumped_and_abandoned(registers: Registers) -> None:
+    def hang() -> None:
+        registers.set(Register.STATUS, RUNNING)
+        registers.set(Register.CYCLES, 7 << 32 | 5)
+        bits = [(c.module, c.event) == ("load", "pop_next") for c in COUNTERS]
+        registers.set(Register.STALL, sum(1 << bit for bit, on in enumerate(bits) if on))
+        registers.set(Register.LOAD_INSTRUCTIONS, 1)
+
+    registers.on_start = hang
+    made = driver(registers)
+    made.start(PROGRAM, base=0x40)
+    with pytest.raises(DeviceError) as caught:
+        made.wait(timeout_s=0.01)
+    first, *dumped = str(caught.value).splitlines()
+    assert first == (
+        "A program must end within the timeout of 0.01 s, and this one has not after 30064771077 "
+        "cycles: load waits for a token of compute->load before instruction 3 "
+        "(load.inp sram=4 dram=0x10 x=4 ; pop_next). It was abandoned; give it longer if it needs "
+        "longer. The registers were:"
+    )
+    assert "  status 0x00000001 (running)" in dumped
+    assert "  wgt_base 0x00000040" in dumped
+    assert "  cycles 30064771077" in dumped
+    assert "  load_instructions 1" in dumped
+    assert not any("error" in line for line in dumped)
+    assert registers.written[-1] == (Register.CONTROL, 2)
+    registers.on_start = lambda: registers.set(Register.STATUS, DONE)
+    made.start(PROGRAM)
+    made.wait()
+
+
+def test_a_wait_is_a_coroutine_too(registers: Registers) -> None:
+    registers.on_start = lambda: registers.set(Register.STATUS, RUNNING)
+    made = driver(registers)
+
+    async def others() -> None:
+        await asyncio.sleep(0.01)
+        registers.set(Register.STATUS, DONE)
+
+    async def both() -> None:
+        made.start(PROGRAM)
+        await asyncio.gather(made.wait_async(), others())
+        made.start(PROGRAM)
+        with pytest.raises(DeviceError, match=r"timeout of 0\.01 s"):
+            await made.wait_async(timeout_s=0.01)
+        made.start(PROGRAM)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(made.wait_async(), 0.01)
+
+    asyncio.run(both())
+    assert registers.written[-1] == (Register.CONTROL, 2)  # what is not waited for is abandoned
+
+
+def test_an_interrupt_can_be_awaited(registers: Registers) -> None:
+    registers.on_start = lambda: registers.set(Register.STATUS, RUNNING)
+
+    async def interrupt(timeout_s: float) -> bool:
+        registers.set(Register.STATUS, DONE)
+        return True
+
+    made = Driver(registers, Space(registers), lambda timeout_s: True, interrupt)
+    made.start(PROGRAM)
+    asyncio.run(made.wait_async())
+
+
+def test_what_a_killed_process_left_running_is_reset(registers: Registers) -> None:
+    registers.set(Register.STATUS, RUNNING)
     made = driver(registers)
     made.start(PROGRAM)
-    with pytest.raises(DeviceError, match=r"timeout of 0.01 s, .* not after 30064771077 cycles"):
-        made.wait(timeout_s=0.01)
+    assert registers.written[0] == (Register.CONTROL, 2)
+    made.wait()
+
+
+def test_a_board_that_goes_away_is_said_to(registers: Registers) -> None:
+    made = driver(registers)
+    registers.on_start = lambda: registers.set(Register.STATUS, 0xFFFFFFFF)
+    made.start(PROGRAM)
+    with pytest.raises(DeviceError) as caught:
+        made.wait()
+    assert str(caught.value) == (
+        "An accelerator's status must have nothing but its 6 low bits set, not read 0xffffffff: it "
+        "does not answer any more. Is the board on and connected, and is its overlay still loaded? "
+        "Then open the device again."
+    )
+
+    def fail(offset: int) -> int:
+        raise OSError("Bus error")
+
+    registers.read = fail  # type: ignore[method-assign]
+    with pytest.raises(DeviceError) as caught:
+        made.wait()
+    assert str(caught.value) == (
+        "An accelerator must answer, and reading STATUS failed (OSError: Bus error): is the board "
+        "on and connected? Then open the device again."
+    )
+
+
+def test_a_run_that_someone_else_resets_is_not_waited_for(registers: Registers) -> None:
+    registers.on_start = lambda: registers.set(Register.STATUS, 32)
+    made = driver(registers)
+    made.start(PROGRAM)
+    with pytest.raises(DeviceError, match=r"says neither \(0x00000020\): someone else has reset"):
+        made.wait()
+
+
+def test_another_overlay_under_it_is_seen(registers: Registers) -> None:
+    made = driver(registers)
+    made.check()
+    registers.set(Register.CONFIG_HASH, PYNQ_Z1.hash)
+    with pytest.raises(DeviceError, match=f"hash {TINY.hash:016x}, and .* {PYNQ_Z1.hash:016x}"):
+        made.check()
+
+
+def test_addresses_past_the_bus_are_refused(registers: Registers) -> None:
+    made = driver(registers)
+    made.start(PROGRAM, base=(1 << 40) - 4096)
+    with pytest.raises(DeviceError) as caught:
+        made.start(PROGRAM, base=1 << 40)
+    assert str(caught.value) == (
+        "Addresses must have at most the 40 bits of tiny's bus, and 0x10000000000 has more: "
+        "reserve contiguous memory lower down."
+    )
+
+
+def test_programs_are_kept_while_there_is_room(registers: Registers) -> None:
+    made = Driver(registers, Space(registers), programs=2)
+    others = [Program(TINY, encode([Finish()] * n, TINY)) for n in (1, 2, 3)]
+    made.start(others[1])
+    made.start(others[0])
+    made.start(others[1])
+    assert registers.allocated == [32, 16]
+    made.start(others[2])  # larger than the one used longest ago, whose room is given back
+    assert registers.allocated == [32, 16, 48]
+    assert registers.freed == [0x2_0000_0000]
+    made.start(others[0])
+    assert registers.allocated == [32, 16, 48]  # in the room of others[1]
+    assert made.read(Register.INSTRUCTION_BASE) == 0x1_0000_0000
 
 
 def test_an_error_names_module_cause_instruction_and_listing(registers: Registers) -> None:
