@@ -53,10 +53,7 @@ class Requirement:
         if self.installed is None:
             return False
         have = _release(self.installed)
-        if self.wanted.startswith("=="):  # ==X.Y.* : one minor version
-            exact = _release(self.wanted.removeprefix("=="))
-            return have[: len(exact)] == exact
-        return have >= _release(self.wanted.removeprefix(">="))
+        return all(_holds(have, clause.strip()) for clause in self.wanted.split(","))
 
 
 def requirements() -> list[Requirement]:
@@ -100,6 +97,16 @@ def _installed(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _holds(have: tuple[int, ...], clause: str) -> bool:
+    """Return whether a release is in one clause of a range, such as ``>=2.0``."""
+    bound = _release(clause.lstrip("=<>"))
+    if clause.startswith("=="):  # ==X.Y.* : one minor version
+        return have[: len(bound)] == bound
+    if clause.startswith("<"):
+        return have < bound
+    return have >= bound
 
 
 def _release(version: str) -> tuple[int, ...]:

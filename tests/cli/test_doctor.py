@@ -68,6 +68,9 @@ def test_a_package_of_an_older_python_counts_there_alone(monkeypatch: pytest.Mon
         ("==2.4.*", "2.5.0", False),
         ("==2.4.*", "2.41", False),
         ("", "0.1", True),
+        ("<0.29,>=0.12", "0.28.3", True),
+        ("<0.29,>=0.12", "0.29.0", False),
+        ("<0.29,>=0.12", "0.9", False),
     ],
 )
 def test_versions_are_compared_by_their_numbers(
