@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.arguments import arrays_by_name
 from vdla.batching import gather_images, split_images
 from vdla.errors import InputError
 from vdla.module import Module, TensorInfo
@@ -66,20 +67,7 @@ def join_outputs(
 
 
 def _named(module: Module, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
-    names = module.inputs
-    if not isinstance(inputs, Mapping):
-        if len(names) != 1:
-            raise InputError(
-                f"A network with several inputs takes a mapping by name, not one array: "
-                f"{module.name!r} reads {', '.join(names)}."
-            )
-        inputs = {names[0]: inputs}
-    if set(inputs) != set(names):
-        raise InputError(
-            f"The inputs of {module.name!r} must be {', '.join(names)}, not "
-            f"{', '.join(sorted(inputs)) or 'none'}: give each by its name."
-        )
-    given = {name: np.asarray(inputs[name]) for name in names}
+    given = arrays_by_name(module.name, module.inputs, inputs)
     for name, array in given.items():
         info = module.tensors[name]
         if array.dtype != np.dtype(info.dtype):

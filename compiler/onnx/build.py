@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -203,9 +203,13 @@ class Builder:
             return value
         if isinstance(value, Tensor):
             return self.emit("reshape", [value], shape=sizes)
-        if value.quant is None or value.quant.axis is None:
-            return Constant(value.data.reshape(sizes), value.quant, value.source)
-        return Constant(value.value.reshape(sizes), None, value.source)
+        quant = value.quant
+        if quant is not None and quant.axis is not None:
+            axis = _moved_axis(value.shape, sizes, quant.axis)
+            if axis is None:
+                return Constant(value.value.reshape(sizes), None, value.source)
+            quant = replace(quant, axis=axis)
+        return Constant(value.data.reshape(sizes), quant, value.source)
 
     def finish(self, name: str, outputs: Sequence[str]) -> Graph:
         """Return the graph; its outputs bear the names they have in the file."""
@@ -273,6 +277,14 @@ def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
     if dtype.kind not in "iu":
         return (-inf, inf)
     return (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+
+
+def _moved_axis(old: Sequence[int], new: Sequence[int], axis: int) -> int | None:
+    """Return where a reshape leaves a dimension that it neither splits nor joins."""
+    for place, size in enumerate(new):
+        if size == old[axis] and prod(new[:place]) == prod(old[:axis]):
+            return place
+    return None
 
 
 def _role(roles: Sequence[str], place: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import inliner, numpy_helper
 
+from vdla.arguments import sizes_by_name
 from vdla.compiler.graph.tensor import Array
 from vdla.errors import ModelError
 
@@ -37,6 +38,8 @@ class OnnxFile:
 
     Raises
     ------
+    InputError
+        `bind` is not whole numbers of at least 1 by name.
     ModelError
         The file cannot be read, is not ONNX, its opset is too old or too new, external data is
         missing, a dimension stays unbound, a weight is not a number, an edge leads nowhere, or
@@ -64,7 +67,7 @@ class OnnxFile:
         self.name = self._stem or graph.name or "onnx"
         self._load_external(model)
         self.constants = dict(self._constants(graph))
-        self.inputs = self._inputs(graph, dict(bind or {}))
+        self.inputs = self._inputs(graph, sizes_by_name(bind))
         self.outputs = list(dict.fromkeys(value.name for value in graph.output))
         self.nodes = self._sorted(
             [OnnxNode.read(n, place, self.opset) for place, n in enumerate(graph.node)]
@@ -160,6 +163,7 @@ class OnnxFile:
         self, graph: onnx.GraphProto, bind: dict[str, int]
     ) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         given = [value for value in graph.input if value.name not in self.constants]
+        self._refuse_passed_on([value.name for value in given], graph)
         shapes = {value.name: _dimensions(value, self.path) for value in given}
         symbols = {d for shape in shapes.values() for d in shape if isinstance(d, str) and d}
         stray = sorted(set(bind) - symbols)
@@ -169,9 +173,6 @@ class OnnxFile:
                 f"({', '.join(sorted(symbols)) or 'it has none'}), not {', '.join(stray)} "
                 f"({self.path}). Leave it out."
             )
-        bad = {name: size for name, size in bind.items() if size < 1}
-        if bad:
-            raise ModelError(f"A dimension must be at least 1, not {bad}. Bind another size.")
         for shape in shapes.values():
             if shape and isinstance(shape[0], str) and shape[0]:
                 bind.setdefault(shape[0], 1)
@@ -193,6 +194,15 @@ class OnnxFile:
                 "bind={'NAME': SIZE}), or export the model with a fixed input shape."
             )
         return found
+
+    def _refuse_passed_on(self, inputs: Sequence[str], graph: onnx.GraphProto) -> None:
+        both = [value.name for value in graph.output if value.name in inputs]
+        if both:
+            raise ModelError(
+                f"An output must be computed; of {self.path} {', '.join(map(repr, both))} is an "
+                "input too. Leave it out of the outputs, or pass it on under a name of its own by "
+                "an Identity."
+            )
 
     def _sorted(self, nodes: list[OnnxNode]) -> list[OnnxNode]:
         made = Counter(name for node in nodes for name in node.outputs if name)
@@ -261,6 +271,12 @@ def _dimensions(value: onnx.ValueInfoProto, path: str) -> list[int | str]:
         raise ModelError(
             f"Every graph input must be a tensor of known rank; {value.name!r} of {path} is not. "
             "Export the model with input shapes."
+        )
+    if any(d.HasField("dim_value") and d.dim_value == 0 for d in kind.shape.dim):
+        shape = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in kind.shape.dim]
+        raise ModelError(
+            f"A dimension must be at least 1; input {value.name!r} of {path} has the shape "
+            f"({', '.join(map(str, shape))}). Export the model with an input that is not empty."
         )
     return [
         d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else d.dim_param

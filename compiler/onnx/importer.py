@@ -53,6 +53,8 @@ def import_onnx(
 
     Raises
     ------
+    InputError
+        `bind` is not whole numbers of at least 1 by name.
     ModelError
         The file cannot be read, is not ONNX, has an opset that is not taken, lacks external data,
         holds NaN, a cycle, an edge to nothing, a dimension that stays unbound, operators that are

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import floor
+from typing import Any
 
 import numpy as np
 
@@ -51,9 +52,9 @@ def _resize(node: OnnxNode, build: Builder) -> list[Value]:
         roi = tuple(pairs)
     if tuple(size) == data.shape and roi is None and set(scales) == {1.0}:
         return [data]
-    made = build.emit(
-        "resize",
-        [data],
+    made = _sampled(
+        build,
+        data,
         size=tuple(size),
         scales=tuple(scales),
         mode=str(node.attrs.get("mode", "nearest")),
@@ -97,9 +98,9 @@ def _upsample(node: OnnxNode, build: Builder) -> list[Value]:
             "Correct them",
         )
     size = tuple(floor(d * s) for d, s in zip(data.shape, scales, strict=True))
-    made = build.emit(
-        "resize",
-        [data],
+    made = _sampled(
+        build,
+        data,
         size=size,
         scales=tuple(scales),
         mode=str(node.attrs.get("mode", "nearest")),
@@ -112,6 +113,20 @@ def _upsample(node: OnnxNode, build: Builder) -> list[Value]:
         roi=None,
     )
     return [made]
+
+
+def _sampled(build: Builder, data: Value, **attrs: Any) -> Value:
+    """Emit a resize; between integers it is computed on floats and cut off, as ONNX does.
+
+    Before: ``Resize(x uint8, linear)``. After: ``cast x to float32, resize, clip, cast to uint8``.
+    """
+    if data.dtype.kind not in "iu" or attrs["mode"] == "nearest":
+        return build.emit("resize", [data], **attrs)
+    real = build.emit("cast", [data], dtype=np.float32)
+    made = build.emit("resize", [real], **attrs)
+    limits = np.iinfo(data.dtype)  # cubics overshoot
+    bounded = build.emit("clip", [made], clip=(float(limits.min), float(limits.max)))
+    return build.emit("cast", [bounded], dtype=data.dtype)
 
 
 RESIZING: Mapping[str, Callable[[OnnxNode, Builder], list[Value]]] = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import inf, isinf
+from math import inf, isinf, prod
 from typing import Any
 
 import numpy as np
 
 from vdla.compiler.graph import Graph, Node, Quant, Tensor
 
-from .dead_code import dead_code
 from .draft import Draft
+from .idle_moves import without_idle_moves
 from .sign_integers import MOVED
 
 __all__ = ["fold_quantization"]
@@ -41,7 +41,7 @@ def fold_quantization(graph: Graph) -> Graph:
             _sink_below(draft, current)
         elif current.op == "quantize":
             _fold(draft, _hoist(draft, current))
-    return dead_code(draft.finish())
+    return without_idle_moves(draft.finish())
 
 
 def _stored(draft: Draft, name: str) -> Tensor | None:
@@ -156,7 +156,7 @@ def _fold(draft: Draft, node: Node) -> None:
             draft.retype(source.name, dtype=output.dtype, quant=form.kept)
             draft.change(node, attrs={"rounding": "single"})
             return
-        draft.change(above, inputs=form.inputs, attrs=form.attrs)
+        draft.change(above, op=form.op or above.op, inputs=form.inputs, attrs=form.attrs)
         known = output.source or source.source
         draft.retype(source.name, dtype=output.dtype, quant=output.quant, source=known)
         draft.substitute(output.name, source.name)
@@ -182,14 +182,22 @@ def _can_fold(draft: Draft, node: Node, output: Tensor) -> bool:
 
 
 class _Form:
-    """An integer operator: its inputs and attributes, and the scale it keeps, if it keeps one."""
+    """An integer operator: its inputs and attributes, and the scale it keeps, if it keeps one.
+
+    Its `op` is "" where that stays what it was.
+    """
 
     def __init__(
-        self, inputs: tuple[str, ...], attrs: Mapping[str, Any], kept: Quant | None = None
+        self,
+        inputs: tuple[str, ...],
+        attrs: Mapping[str, Any],
+        kept: Quant | None = None,
+        op: str = "",
     ) -> None:
         self.inputs = inputs
         self.attrs = dict(attrs)
         self.kept = kept
+        self.op = op
 
 
 def _form(draft: Draft, node: Node, output: Tensor) -> _Form | None:
@@ -220,10 +228,27 @@ def _pool(draft: Draft, node: Node, output: Tensor) -> _Form | None:
         return None
     assert source.quant is not None
     assert output.quant is not None
-    # It is rounded at the input's scale and then at the output's: a step, unless that is finer.
-    if source.quant.scale[0] >= 2 * output.quant.scale[0]:
-        return None
+    # A mean is rounded at the input's scale and then at the output's: a step, unless that is finer.
+    if node.op == "avg_pool2d" and source.quant.scale[0] >= 2 * output.quant.scale[0]:
+        return _sum_of_taps(draft, node, source, output)
     return _Form((source.name,), _attrs(node, source.quant, source.dtype), source.quant)
+
+
+def _sum_of_taps(draft: Draft, node: Node, source: Tensor, output: Tensor) -> _Form | None:
+    """Return a mean as a depthwise convolution, which is rounded at the output's scale alone.
+
+    Before: ``avg_pool2d 3x3``. After: ``depthwise_conv2d`` by ones of scale 1/9. None where
+    windows at the edge hold less.
+    """
+    if any(map(any, node.attrs["padding"])):
+        return None
+    window = node.attrs["window"]
+    ones = np.ones((1, *window, source.shape[3]), source.dtype)
+    share = Quant(np.array([1 / prod(window)]), np.zeros(1, np.int64))
+    weight = draft.add_constant(f"{node.name}.weight", ones, share)
+    attrs = _attrs(node, output.quant, output.dtype) | {"dilation": (1, 1), "rounding": "single"}
+    del attrs["window"]
+    return _Form((source.name, weight), attrs, op="depthwise_conv2d")
 
 
 def _weighted(draft: Draft, node: Node, output: Tensor) -> _Form | None:

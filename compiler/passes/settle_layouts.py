@@ -11,6 +11,7 @@ from vdla.compiler.graph import OPS, Graph, Node, Quant, Tensor
 
 from .dead_code import dead_code
 from .draft import Draft
+from .idle_moves import without_idle_moves
 from .layout_rules import BROADCASTING, ELEMENTWISE, RULES, moves_only_ones, regroup
 
 __all__ = ["settle_layouts"]
@@ -40,9 +41,9 @@ def settle_layouts(graph: Graph) -> Graph:
             _sink_through_reshape(draft, current)
         elif current.op in RULES:
             _sink(draft, current)
-    settled = _without_idle(dead_code(draft.finish()))
+    settled = without_idle_moves(dead_code(draft.finish()))
     # A transpose with many readers has sunk once behind each, which must not cost more than before.
-    return settled if _moved(settled) <= _moved(graph) else _without_idle(graph)
+    return settled if _moved(settled) <= _moved(graph) else without_idle_moves(graph)
 
 
 def _moved(graph: Graph) -> int:
@@ -198,26 +199,3 @@ def _inverse(perm: Perm) -> Perm:
 def _per_axis(draft: Draft, node: Node) -> bool:
     quants: list[Quant | None] = [draft.tensors[t].quant for t in (*node.inputs, *node.outputs)]
     return any(quant is not None and quant.axis is not None for quant in quants)
-
-
-def _without_idle(graph: Graph) -> Graph:
-    """Turn transposes that move no element into reshapes, and drop reshapes of reshapes."""
-    draft = Draft(graph)
-    for node in graph.nodes:
-        current = draft.producer(node.outputs[0])
-        if current is None or current.op not in ("reshape", "transpose"):
-            continue
-        source, output = draft.tensors[current.inputs[0]], draft.tensors[current.outputs[0]]
-        if current.op == "transpose":
-            if not moves_only_ones(source.shape, current.attrs["perm"]):
-                continue
-            current = draft.change(current, op="reshape", attrs={"shape": output.shape})
-        before = draft.producer(source.name)
-        if before is not None and before.op == "reshape":
-            current = draft.change(current, inputs=before.inputs)
-            source = draft.tensors[before.inputs[0]]
-        if source.shape == output.shape and (
-            current.outputs[0] not in graph.outputs or source.name not in graph.inputs
-        ):
-            draft.substitute(output.name, source.name)
-    return dead_code(draft.finish())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vdla.arguments import arrays_by_name
 from vdla.compiler.graph import Graph, Tensor
 from vdla.errors import InputError, ModelError
 
@@ -55,28 +56,15 @@ def check_samples(graph: Graph, samples: Array | Mapping[str, Array]) -> Samples
     InputError
         One is missing, unknown, empty, of a wrong shape or dtype, or holds NaNs.
     """
-    names = graph.inputs
-    if not isinstance(samples, Mapping):
-        if len(names) != 1:
-            raise InputError(
-                f"Calibration inputs of a network with several inputs go by name; {graph.name!r} "
-                f"reads {', '.join(names)}. Put an array of each name into an .npz file."
-            )
-        samples = {names[0]: samples}
-    if set(samples) != set(names):
-        raise InputError(
-            f"Calibration inputs of {graph.name!r} must be {', '.join(names)}, not "
-            f"{', '.join(sorted(samples)) or 'none'}. Give each by its name."
-        )
-    checked = {name: _checked(graph.tensors[name], samples[name]) for name in names}
+    given = arrays_by_name(graph.name, graph.inputs, samples, "Calibration inputs")
+    checked = {name: _checked(graph.tensors[name], array) for name, array in given.items()}
     counts = {name: len(array) for name, array in checked.items()}
     if len(set(counts.values())) > 1:
         raise InputError(f"Every calibration input must hold the same number, not {counts}.")
     return checked
 
 
-def _checked(tensor: Tensor, values: Array) -> Array:
-    array = np.asarray(values)
+def _checked(tensor: Tensor, array: Array) -> Array:
     rest = tensor.shape[1:]
     real = tensor.dtype.kind == "f"
     if array.dtype.kind not in ("fiub" if real else "iu"):

@@ -123,8 +123,8 @@ def read_samples(
     ----------
     path : path
         A folder of pictures, which are scaled and cut to the network's input; an ``.npy`` file of
-        (n, ...); or an ``.npz`` file with an array for each input by its name, with one called
-        ``images``, or with one array in all.
+        (n, ...); or an ``.npz`` file with an array for each input by its name, or for one input
+        with one called ``images`` or without a name.
     graph : Graph
         The float network.
     preprocessing : Preprocessing, optional
@@ -237,9 +237,9 @@ def _keys(files: Sequence[str], graph: Graph, path: Path) -> dict[str, str]:
     if set(graph.inputs) <= set(files):
         return {name: name for name in graph.inputs}
     if len(graph.inputs) == 1:
-        key = "images" if "images" in files else files[0] if len(files) == 1 else None
-        if key is not None:
-            return {graph.inputs[0]: key}
+        for key in ("images", "arr_0"):  # the second is numpy's for an array without a name
+            if key in files:
+                return {graph.inputs[0]: key}
     raise InputError(
         f"A calibration archive must hold an array for each input of {graph.name!r} "
         f"({', '.join(graph.inputs)}), or one called images; {path} holds "

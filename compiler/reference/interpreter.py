@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vdla.arguments import arrays_by_name
 from vdla.batching import gather_images, split_images
 from vdla.compiler.graph import Graph
 from vdla.errors import InputError
@@ -133,20 +134,7 @@ class Interpreter:
                 del values[name]
 
     def _named(self, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
-        names = self.graph.inputs
-        if not isinstance(inputs, Mapping):
-            if len(names) != 1:
-                raise InputError(
-                    f"A network with several inputs takes a mapping by name, not one array; "
-                    f"{self.graph.name!r} reads {', '.join(names)}. Name them."
-                )
-            inputs = {names[0]: inputs}
-        if set(inputs) != set(names):
-            raise InputError(
-                f"The inputs must be {', '.join(names)}, not {', '.join(sorted(inputs))}. "
-                "Give each by its name."
-            )
-        given = {name: np.asarray(inputs[name]) for name in names}
+        given = arrays_by_name(self.graph.name, self.graph.inputs, inputs)
         for name, array in given.items():
             dtype = self.graph.tensors[name].dtype
             if array.dtype != dtype:

@@ -138,18 +138,22 @@ def read_bind(pairs: list[str] | None) -> dict[str, int]:
     Raises
     ------
     InputError
-        One is not of the form NAME=SIZE.
+        One is not of the form NAME=SIZE, or two give a dimension different sizes.
     """
     from vdla.errors import InputError
 
-    sizes = {}
+    sizes: dict[str, int] = {}
     for pair in pairs or []:
         name, _, size = pair.partition("=")
         if not name or not size.isdecimal():
             raise InputError(
                 f"--bind must be a name and a size, such as N=1, not {pair!r}: give one a dimension"
             )
-        sizes[name] = int(size)
+        if sizes.setdefault(name, int(size)) != int(size):
+            raise InputError(
+                f"--bind must give a dimension one size, not {name} both {sizes[name]} and {size}: "
+                "leave one out"
+            )
     return sizes
 
 
@@ -168,16 +172,20 @@ def read_place(pairs: list[str] | None) -> dict[str, str]:
     Raises
     ------
     InputError
-        One is not of the form NODES=DEVICE.
+        One is not of the form NODES=DEVICE, or two put the same nodes on different devices.
     """
     from vdla.errors import InputError
 
-    wishes = {}
+    wishes: dict[str, str] = {}
     for pair in pairs or []:
         nodes, _, device = pair.rpartition("=")
         if not nodes or not device:
             raise InputError(
                 f"--place must be nodes and a device, such as conv2d=cpu, not {pair!r}: give both"
             )
-        wishes[nodes] = device
+        if wishes.setdefault(nodes, device) != device:
+            raise InputError(
+                f"--place must put nodes on one device, not {nodes} on {wishes[nodes]} and on "
+                f"{device}: leave one out"
+            )
     return wishes

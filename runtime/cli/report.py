@@ -25,6 +25,8 @@ def top_classes(
 ) -> list[list[dict[str, Any]]]:
     """Return, image by image, the classes of the highest scores, the first of equals first.
 
+    An output with more than one dimension above 1 is an image of its own, and has no classes.
+
     Parameters
     ----------
     scores : numpy.ndarray
@@ -38,8 +40,10 @@ def top_classes(
     -------
     list of list of dict
         For each image, ``{"class": index, "score": score}``, and with names ``"label"``, best
-        first.
+        first; none of images.
     """
+    if sum(size > 1 for size in scores.shape[1:]) > 1:
+        return [[] for _ in scores]
     rows = scores.reshape(scores.shape[0], -1)
     order = (-rows.astype("f8")).argsort(axis=1, kind="stable")[:, :count]
     return [
@@ -87,8 +91,11 @@ def show_run(
 
 def class_words(best: Sequence[Mapping[str, Any]]) -> str:
     """Return an image's best classes with their scores in a line, each by its first name."""
-    return ", ".join(
-        f"{str(one.get('label', one['class'])).split(',')[0]} ({one['score']})" for one in best
+    return (
+        ", ".join(
+            f"{str(one.get('label', one['class'])).split(',')[0]} ({one['score']})" for one in best
+        )
+        or "no classes"
     )
 
 
@@ -140,6 +147,8 @@ def _show_totals(summary: Mapping[str, Any]) -> None:
 def _show_classes(
     classes: Sequence[Sequence[Mapping[str, Any]]], labels: Sequence[int] | None
 ) -> None:
+    if not any(classes):
+        return
     for index, best in enumerate(classes[:MAX_IMAGES_SHOWN]):
         words = class_words(best)
         image = f" of image {index}" if len(classes) > 1 else ""

@@ -99,6 +99,21 @@ def test_a_binding_is_a_name_and_a_size(vdla_command: Invoke, open_model: str, p
     assert "--bind must be a name and a size, such as N=1, not" in outcome.err
 
 
+def test_a_dimension_has_one_size(vdla_command: Invoke, open_model: str) -> None:
+    outcome = vdla_command("import", open_model, "--bind", "N=2", "--bind", "N=3")
+    assert outcome.code == 2
+    assert "--bind must give a dimension one size, not N both 2 and 3: leave one" in outcome.err
+    outcome = vdla_command("import", open_model, "--bind", "side=4", "--bind", "side=4")
+    assert outcome.code == 0
+
+
+def test_nodes_have_one_device(vdla_command: Invoke) -> None:
+    pair = ("--place", "conv2d=cpu", "--place", "conv2d=vdla")
+    outcome = vdla_command("import", "digits", *pair)
+    assert outcome.code == 2
+    assert "--place must put nodes on one device, not conv2d on cpu and on vdla" in outcome.err
+
+
 def test_only_onnx_has_dimensions_to_bind(vdla_command: Invoke) -> None:
     outcome = vdla_command("import", "resnet18", "--bind", "N=1")
     assert outcome.code == 2
@@ -106,11 +121,11 @@ def test_only_onnx_has_dimensions_to_bind(vdla_command: Invoke) -> None:
 
 
 def test_what_runs_nowhere_is_said(vdla_command: Invoke, tmp_path: Path) -> None:
-    m = Model()
+    m = Model(opset=21)
     x = m.input("x", (1, 4), onnx.TensorProto.INT16)
     scale = m.constant(np.float32(0.5))
     y = m.node("QuantizeLinear", m.node("DequantizeLinear", x, scale), scale)
-    w = m.node("Sum", y, y)
+    w = m.node("Add", y, y)
     onnx.save(m.finish(w, code=onnx.TensorProto.UINT8), tmp_path / "net.onnx")
     outcome = vdla_command("import", str(tmp_path / "net.onnx"))
     assert outcome.code == 1
@@ -123,3 +138,13 @@ def test_a_float_model_is_simulated_on_noise(vdla_command: Invoke, tmp_path: Pat
     outcome = vdla_command("simulate", str(tmp_path / "net.onnx"), "--check", "--no-cache")
     assert outcome.code == 0
     assert "every layer equals the integer interpreter" in outcome.out
+    assert "classes (score): " in outcome.out
+
+
+def test_an_image_has_no_classes(vdla_command: Invoke, tmp_path: Path) -> None:
+    m = Model()
+    x = m.node("Conv", m.input("x", (1, 3, 8, 8)), m.drawn(3, 3, 3, 3))
+    onnx.save(m.finish(x), tmp_path / "net.onnx")
+    outcome = vdla_command("simulate", str(tmp_path / "net.onnx"), "--no-cache")
+    assert outcome.code == 0
+    assert "classes" not in outcome.out

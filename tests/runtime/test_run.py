@@ -129,7 +129,7 @@ def test_one_image_needs_no_image_axis(network: Network) -> None:
         (np.zeros((2, 9, 7, 1), np.int8), r"not \(2, 9, 7, 1\)"),
         (np.zeros((), np.int8), r"not \(\)"),
         (np.zeros((0, 9, 7, 3), np.int8), r"with n at least 1, not \(0, 9, 7, 3\): give an image"),
-        ({"picture": np.zeros(3)}, r"The inputs of 'residual' must be input, not picture: give"),
+        ({"picture": np.zeros(3)}, r"Inputs of 'residual' must be input, not picture: give"),
         ({}, "must be input, not none"),
     ],
 )
@@ -154,7 +154,7 @@ def test_several_inputs_are_given_by_name() -> None:
     a, b = images_for(graph, 2, seed=5), images_for(graph, 2, seed=6)
     run = network.run({"a.out": a, "input": b}, check=True)
     assert run.bit_exact
-    with pytest.raises(InputError, match=r"takes a mapping by name, .*'two' reads a\.out, input"):
+    with pytest.raises(InputError, match=r"must be a mapping by name, .*'two' reads a\.out, input"):
         network.run(a)
     with pytest.raises(InputError, match="the same number of images, not {'a.out': 2, 'input': 1}"):
         network.run({"a.out": a, "input": b[:1]})

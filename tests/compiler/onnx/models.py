@@ -92,8 +92,9 @@ def quantized(model: onnx.ModelProto, folder: Path, **options: Any) -> onnx.Mode
     """Return what onnxruntime's own tool makes of a model, calibrated on noise."""
     from onnxruntime.quantization import CalibrationDataReader, quantize_static
 
-    name = model.graph.input[0].name
-    samples = iter([{name: image(seed)} for seed in range(4)])
+    source = model.graph.input[0]
+    shape = [d.dim_value for d in source.type.tensor_type.shape.dim]
+    samples = iter([{source.name: image(seed, shape)} for seed in range(4)])
 
     class Samples(CalibrationDataReader):
         def get_next(self) -> dict[str, Array] | None:

@@ -11,7 +11,13 @@ import onnx
 import pytest
 
 from tests.compiler.onnx.models import Model, image, mixed_network, quantized
-from tests.compiler.onnx.running import Array, exposed, node_output, onnxruntime_outputs
+from tests.compiler.onnx.running import (
+    Array,
+    exposed,
+    node_output,
+    onnxruntime_outputs,
+    run_on_host,
+)
 from vdla.compiler.graph import Graph
 from vdla.compiler.onnx import import_onnx
 from vdla.compiler.passes.sign_integers import MOVEMENTS
@@ -155,3 +161,60 @@ def test_an_activation_quantized_by_channels_is_dequantized_by_channels() -> Non
     expected = (values - zero[:, None, None].astype(np.float32)) * scale[:, None, None]
     (made,) = Interpreter(graph).run(values).values()
     np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_signal_is_an_image_of_one_row(per_channel: bool, tmp_path: Path) -> None:
+    m = Model()
+    x = m.node("Conv", m.input("x", (1, 16, 40)), m.drawn(16, 16, 3), m.drawn(16), pads=[1, 1])
+    x = m.node("MaxPool", m.node("Relu", x), kernel_shape=[2], strides=[2])
+    model = quantized(
+        m.finish(m.node("Conv", x, m.drawn(16, 16, 3))), tmp_path, per_channel=per_channel
+    )
+    graph = import_onnx(model)
+    # No reshape between, and all on integers.
+    ops = ["quantize", "reshape", "transpose", "conv2d", "max_pool2d", "conv2d", "reshape"]
+    assert [n.op for n in graph.nodes] == [*ops, "transpose", "dequantize"]
+    assert {n.op for n in graph.nodes if graph.output_tensor(n).dtype == np.float32} == {
+        "dequantize"
+    }
+    signal = image(9, (1, 16, 40))
+    found = onnxruntime_outputs(model, {"x": signal})
+    for name, values in Interpreter(graph).run(signal).items():
+        np.testing.assert_allclose(values, found[name], atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("act", ["QInt8", "QUInt8"])
+def test_integers_are_resized_between_elements(form: str, act: str, tmp_path: Path) -> None:
+    from onnxruntime.quantization import QuantFormat, QuantType
+
+    m = Model()
+    x = m.node("Conv", m.input("x", (1, 16, 6, 6)), m.drawn(16, 16, 3, 3), m.drawn(16))
+    scales = m.constant(np.float32([1, 1, 2, 2]))
+    x = m.node("Conv", m.node("Resize", x, "", scales, mode="linear"), m.drawn(8, 16, 1, 1))
+    options = {"quant_format": QuantFormat[form], "activation_type": QuantType[act]}
+    model = quantized(m.finish(x), tmp_path, **options)
+    data = image(9, (1, 16, 6, 6))
+    found = onnxruntime_outputs(model, {"x": data})
+    for name, values in run_on_host(import_onnx(model), {"x": data}).items():
+        # In floats a half may be rounded either way, and a step goes through the convolution.
+        close = np.abs(values - found[name]) < (0.05 if form == "QDQ" else 1e-6)
+        assert close.all()
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_bytes_are_resized_as_onnxs_own_reference_does(mode: str) -> None:
+    m = Model()
+    x = m.input("x", (1, 3, 5, 4), onnx.TensorProto.UINT8)
+    scales = m.constant(np.float32([1, 1, 1.6, 2]))
+    graph = import_onnx(m.finish(m.node("Resize", x, "", scales, mode=mode), code=2))
+    data = np.random.default_rng(0).integers(0, 256, (1, 3, 5, 4), np.uint8)
+    (made,) = run_on_host(graph, {"x": data}).values()
+    real = Model()
+    scales = real.constant(np.float32([1, 1, 1.6, 2]))
+    x = real.input("x", (1, 3, 5, 4))
+    model = real.finish(real.node("Resize", x, "", scales, mode=mode))
+    (wanted,) = onnxruntime_outputs(model, {"x": data.astype(np.float32)}).values()
+    # Cubics overshoot; what is beyond a byte is its end.
+    np.testing.assert_array_equal(made, np.clip(wanted + 1e-4, 0, 255).astype(np.uint8))

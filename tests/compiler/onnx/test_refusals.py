@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from tests.compiler.onnx.models import Model, mixed_network
 from vdla.compiler.graph import Graph
 from vdla.compiler.onnx import import_onnx
-from vdla.errors import ModelError
+from vdla.errors import InputError, ModelError
 
 
 def relu(shape: tuple[int | str | None, ...], opset: int = 17) -> onnx.ModelProto:
@@ -47,7 +47,23 @@ def test_other_open_dimensions_must_be_bound() -> None:
 def test_what_is_bound_must_be_there_and_at_least_one() -> None:
     refused(relu((1, "side")), r"one of the model's \(side\), not sides", bind={"sides": 2})
     refused(relu((1, 2)), r"the model's \(it has none\), not N", bind={"N": 2})
-    refused(relu(("N", 2)), r"at least 1, not \{'N': 0\}", bind={"N": 0})
+    for size in (0, -3, 2.5, "4", True, None):
+        with pytest.raises(InputError, match=rf"'N' must be .* at least 1, not {size!r}: bind"):
+            import_onnx(relu(("N", 2)), bind={"N": size})
+    with pytest.raises(InputError, match="bind must be sizes by dimension, not 4: give {'N': 4}"):
+        import_onnx(relu(("N", 2)), bind=4)
+
+
+def test_a_dimension_of_nothing_is_refused() -> None:
+    for shape in ((0, 3), (2, 0), ("N", 0, 3)):
+        shown = ", ".join(map(str, shape))
+        refused(relu(shape), rf"at least 1; input 'x' of the model has the shape \({shown}\)\. ")
+
+
+def test_an_output_that_is_an_input_is_refused() -> None:
+    m = Model()
+    x = m.input("x", (1, 4))
+    refused(m.finish(m.node("Relu", x), x), "An output must be computed; of the model 'x' is an in")
 
 
 def test_every_unknown_operator_is_listed_with_its_count() -> None:

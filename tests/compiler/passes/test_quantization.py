@@ -117,10 +117,28 @@ def test_a_pool_keeps_its_scale_and_is_rescaled_after() -> None:
     y = net.back(net.op("avg_pool2d", x, **attrs), scale=0.03)
     assert ops(folded(net, y)) == ["avg_pool2d", "quantize"]
     net = QuantizedNet()
-    # To a third of the step, two roundings may be steps apart from one.
     x = net.real(net.integers(1, 4, 4, 8))
-    y = net.back(net.op("avg_pool2d", x, **attrs), scale=0.006)
-    assert ops(folded(net, y)) == ["dequantize", "avg_pool2d", "quantize"]
+    y = net.back(net.op("max_pool2d", x, **attrs), scale=0.006)
+    assert ops(folded(net, y)) == ["max_pool2d", "quantize"]
+
+
+@pytest.mark.parametrize("clip", [(-inf, inf), (0.0, 0.5)])
+def test_a_mean_at_a_finer_scale_is_summed_and_rounded_once(clip: tuple[float, float]) -> None:
+    # To a third of the step, two roundings may be steps apart from one.
+    net = QuantizedNet()
+    attrs = {"window": (2, 3), "strides": (2, 1), "padding": ((0, 0), (0, 0)), "clip": clip}
+    x = net.real(net.integers(1, 4, 5, 8))
+    after = folded(net, net.back(net.op("avg_pool2d", x, **attrs), scale=0.006))
+    assert ops(after) == ["depthwise_conv2d"]
+    weight = after.input_tensors(after.nodes[0])[1]
+    assert (weight.shape, int(weight.data.min()), int(weight.data.max())) == ((1, 2, 3, 8), 1, 1)
+    assert weight.quant.scale[0] == 1 / 6
+    net = QuantizedNet()
+    # At the edge windows hold less, so that no one weight serves all.
+    x = net.real(net.integers(1, 4, 5, 8))
+    padded = {**attrs, "padding": ((1, 1), (1, 1))}
+    after = folded(net, net.back(net.op("avg_pool2d", x, **padded), scale=0.006))
+    assert ops(after) == ["dequantize", "avg_pool2d", "quantize"]
 
 
 def test_dequantize_and_quantize_alone_rescale_or_vanish() -> None:

@@ -64,7 +64,7 @@ def test_arrays(graph, tmp_path):
     np.save(tmp_path / "first.npy", PIXELS.transpose(0, 3, 1, 2))
     nchw = Preprocessing(layout="nchw")
     assert np.array_equal(read_samples(tmp_path / "first.npy", graph, nchw).values["input"], PIXELS)
-    for names in ("input", "images", "whatever"):
+    for names in ("input", "images", "arr_0"):
         np.savez(tmp_path / "a.npz", **{names: PIXELS})
         assert np.array_equal(read_samples(tmp_path / "a.npz", graph).values["input"], PIXELS)
     np.savez(tmp_path / "a.npz", images=PIXELS, labels=np.arange(5))
@@ -86,6 +86,9 @@ def test_what_cannot_be_read(graph, tmp_path):
     (tmp_path / "a.npy").write_bytes(b"no array")
     with refused("must be what numpy.save or numpy.savez wrote"):
         read_samples(tmp_path / "a.npy", graph)
+    np.savez(tmp_path / "a.npz", labels=PIXELS)
+    with refused(f"images; {tmp_path / 'a.npz'} holds labels. Rename its arrays."):
+        read_samples(tmp_path / "a.npz", graph)
     np.savez(tmp_path / "a.npz", x=PIXELS, y=PIXELS)
     with refused("an array for each input of 'draft' (input), or one called images"):
         read_samples(tmp_path / "a.npz", graph)
