@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 from .table import Kind
 
-__all__ = ["Cause", "attribute"]
+__all__ = ["SPAN", "Cause", "attribute", "spans"]
+
+SPAN = np.dtype([("begin", "i8"), ("end", "i8"), ("cause", "i1")])
+"""Consecutive cycles of one module with one cause."""
 
 
 class Cause(IntEnum):
@@ -114,15 +117,55 @@ def attribute(
     ndarray of int64, shape (3, windows, len(Cause))
         Sums over causes equal the length of each window.
     """
+    chains = (_chain(columns, log, m, int(ends[-1]), queue_cycles) for m in range(3))
+    return np.stack([_count(causes, until, ends) for causes, until in chains])
+
+
+def spans(
+    columns: NDArray[np.void], log: NDArray[np.void], module: int, total: int, queue_cycles: int
+) -> NDArray[np.void]:
+    """Return what a module does from cycle 0 to `total`, without a gap.
+
+    The cycles in which a transfer writes come first in its span, then those in which it waits for
+    memory: their number is exact, their order within one instruction is not told.
+
+    Parameters
+    ----------
+    columns, log, queue_cycles
+        As for `attribute`.
+    module : int
+        Index into `vdla.sim.cycle.table.MODULES`.
+    total : int
+
+    Returns
+    -------
+    ndarray of `SPAN`
+        Neighbours differ in cause.
+    """
+    causes, until = _chain(columns, log, module, total, queue_cycles)
+    until = np.clip(np.maximum.accumulate(until), 0, total)
+    begins = np.concatenate(([0], until[:-1]))
+    causes = causes[begins < until]
+    begins = begins[begins < until]
+    first = np.flatnonzero(np.diff(causes, prepend=-1))
+    out = np.zeros(len(first), SPAN)
+    out["begin"] = begins[first]
+    out["end"] = np.append(begins[first][1:], total)
+    out["cause"] = causes[first]
+    return out
+
+
+def _chain(
+    columns: NDArray[np.void], log: NDArray[np.void], module: int, total: int, queue_cycles: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a module's causes in order, and the cycles up to which they apply."""
+    mine = columns["module"] == module
+    latent = Cause.MEMORY if module == _STORE_MODULE else Cause.PIPELINE
+    issued = np.isin(columns["kind"], (Kind.ISSUE, Kind.FINISH))
+    causes, until = _steps(log[mine], issued[mine], latent, queue_cycles)
     fetched = log["dispatch"][-1] + 1
-    counted = []
-    for m in range(3):
-        mine = columns["module"] == m
-        latent = Cause.MEMORY if m == _STORE_MODULE else Cause.PIPELINE
-        issued = np.isin(columns["kind"], (Kind.ISSUE, Kind.FINISH))
-        causes, until = _steps(log[mine], issued[mine], latent, queue_cycles)
-        tail = ((Cause.COMMAND, fetched), (Cause.IDLE, ends[-1]))
-        causes = np.append(causes.ravel(), [int(cause) for cause, _ in tail])
-        until = np.append(until.ravel(), [cycle for _, cycle in tail])
-        counted.append(_count(causes, until, ends))
-    return np.stack(counted)
+    tail = ((Cause.COMMAND, fetched), (Cause.IDLE, total))
+    return (
+        np.append(causes.ravel(), [int(cause) for cause, _ in tail]),
+        np.append(until.ravel(), [cycle for _, cycle in tail]),
+    )

@@ -13,7 +13,7 @@ from vdla.isa import MemoryType, Opcode
 from vdla.program import Program
 from vdla.timing import INSTRUCTION_BYTES, TIMING
 
-from .account import Cause, attribute
+from .account import Cause, attribute, spans
 from .state import State
 from .table import MODULES, QUEUES, Table
 
@@ -159,6 +159,23 @@ class CycleResult:
         cycles = np.unique(np.concatenate([pushed, popped]))
         levels = np.searchsorted(pushed, cycles, "right") - np.searchsorted(popped, cycles, "right")
         return cycles, levels.astype(np.int64)
+
+    def spans(self, module: str) -> NDArray[np.void]:
+        """Return what a module does from cycle 0 to the end, in spans that sum to `cycles`.
+
+        Parameters
+        ----------
+        module : str
+            ``load``, ``compute`` or ``store``.
+
+        Returns
+        -------
+        ndarray
+            Fields ``begin``, ``end`` (the cycle after its last) and ``cause``, a `Cause`.
+        """
+        m = [name.value for name in MODULES].index(module)
+        columns, log = self.table.columns, self.state.log
+        return spans(columns, log, m, self.cycles, TIMING.queue_cycles)
 
     @cached_property
     def layers(self) -> tuple[LayerCycles, ...]:
