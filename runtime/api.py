@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdla.arguments import sizes_by_name, whole_number
 from vdla.config import PYNQ_Z1, Config
 from vdla.errors import InputError
 from vdla.module import Module
@@ -68,19 +69,19 @@ def compile(
     Raises
     ------
     InputError
-        There is no virtual thread, or no such rank.
+        An argument is not of its kind, there is no virtual thread, or no such rank.
     ModelError
         The network cannot be read, or holds operators that nothing takes.
     LoweringError
         A layer fits the buffers at no tiling.
     """
-    if vthreads < 1:
-        raise InputError(f"vthreads must be at least 1, not {vthreads}: 2 hides latency.")
+    _check_config(config)
+    _check_names(place, without)
     if rank not in RANKS:
-        raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}.")
+        raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}: choose one.")
     options = {
-        "bind": sorted((bind or {}).items()),
-        "vthreads": vthreads,
+        "bind": sorted(sizes_by_name(bind).items()),
+        "vthreads": whole_number("vthreads", vthreads, "2 hides latency"),
         "place": list((place or {}).items()),  # of two patterns the later one goes first
         "rank": rank,
         "without": sorted(without),
@@ -131,7 +132,7 @@ def read_graph(
     Raises
     ------
     InputError
-        `bind` is given with what has no symbolic dimensions.
+        `bind` is given with what has no symbolic dimensions, or is not sizes by name.
     ModelError
         The network cannot be read, or holds operators that are not taken.
     """
@@ -157,6 +158,21 @@ def read_graph(
     return built_in(str(model))
 
 
+def _check_config(config: object) -> None:
+    if not isinstance(config, Config):
+        raise InputError(
+            f"config must be a vdla.Config, not {config!r}: give one, such as vdla.PYNQ_Z1, or "
+            "find it by name with vdla.config.named."
+        )
+
+
+def _check_names(place: object, without: object) -> None:
+    if place is not None and not isinstance(place, Mapping):
+        raise InputError(f"place must be devices by node, not {place!r}: give {{'conv2d': 'cpu'}}.")
+    if isinstance(without, str) or not isinstance(without, Collection):
+        raise InputError(f"without must be names of passes, not {without!r}: give ['fusion'].")
+
+
 def load(path: str | Path, config: Config | None = None) -> Network:
     """Read a compiled network.
 
@@ -168,7 +184,11 @@ def load(path: str | Path, config: Config | None = None) -> Network:
 
     Raises
     ------
+    InputError
+        `config` is no configuration.
     ModuleError
         The file is not a compiled network, is damaged, or is for another configuration or version.
     """
+    if config is not None:
+        _check_config(config)
     return Network(load_module(path, config))

@@ -250,5 +250,38 @@ def test_what_compile_refuses(tmp_path: Path) -> None:
         vdla.compile(tmp_path / "nothing.tflite")
     with pytest.raises(ModelError, match="by name, pattern or operator; 'fc' means none"):
         vdla.compile(residual(), place={"fc": "cpu"})
-    with pytest.raises(InputError, match="^vthreads must be at least 1, not 0: 2 hides latency"):
+    with pytest.raises(InputError, match="^vthreads must be .* at least 1, not 0: 2 hides latency"):
         vdla.compile(residual(), vthreads=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"config": "TINY"}, r"config must be a vdla\.Config, not 'TINY': give one, such as vdla"),
+        ({"vthreads": 1.5}, r"vthreads must be a whole number of at least 1, not 1\.5: 2 hides"),
+        ({"vthreads": True}, "vthreads must be a whole number of at least 1, not True"),
+        ({"vthreads": "2"}, "vthreads must be a whole number of at least 1, not '2'"),
+        ({"rank": "best"}, "rank must be one of estimate, cycle, not 'best': choose one"),
+        ({"bind": {"N": 2.5}}, r"The size of dimension 'N' must be a whole .* 1, not 2\.5: bind"),
+        ({"bind": {"N": "4"}}, "The size of dimension 'N' must be a whole .* 1, not '4': bind"),
+        ({"bind": "N=4"}, "bind must be sizes by dimension, not 'N=4': give {'N': 4}"),
+        ({"place": ["conv2d"]}, r"place must be devices by node, not \['conv2d'\]: give {'conv2d'"),
+        (
+            {"without": "fusion"},
+            r"without must be names of passes, not 'fusion': give \['fusion'\]",
+        ),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        vdla.compile(residual(), **options)
+
+
+def test_numpys_whole_numbers_are_taken() -> None:
+    assert vdla.compile(residual(), vthreads=np.int64(2)).name == "residual"
+
+
+def test_a_configuration_to_load_for_is_one(tmp_path: Path) -> None:
+    vdla.compile(residual()).save(tmp_path / "net.vdla")
+    with pytest.raises(InputError, match=r"config must be a vdla\.Config, not 'PYNQ_Z1'"):
+        vdla.load(tmp_path / "net.vdla", config="PYNQ_Z1")
