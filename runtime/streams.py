@@ -58,7 +58,9 @@ def most_cycles(program: Program) -> int:
     beats = -(-_element_bytes(columns, config) // config.axi_bytes)
     burst = config.axi_burst_beats
     bursts = columns["y_size"] * (columns["x_size"] * beats // burst + 3)
+    earned, cost = config.dram_pace
+    beats = beats * -(-cost // earned)
     moved = rows * width * beats + bursts * (config.dram_latency_cycles + burst)
-    overhead = _OVERHEAD_CYCLES + config.dram_latency_cycles
+    overhead = (_OVERHEAD_CYCLES + config.dram_latency_cycles) * -(-cost // earned)
     work = issued.astype(float) + moved + overhead  # float: 2^14 three times, and many of them
     return int(min(_SLACK * float(work.sum()), _MOST))

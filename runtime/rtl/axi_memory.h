@@ -1,10 +1,11 @@
 // The reference memory behind the accelerator's AXI port, and the rules that its master must keep.
 //
-// One read and one write channel. A read burst accepted in cycle t gives its first beat in t +
-// latency or in the cycle after the beat before it, whichever is later, then one beat a cycle;
-// bursts are accepted while fewer than `outstanding` are in flight, a burst being in flight up to
-// and including the cycle of its last beat. Addresses and data of writes are always taken; the
-// response comes `latency` after the last beat.
+// One read and one write channel, each with a pace: it earns `earned` a cycle and a beat costs
+// `cost`; less than a cycle's earnings is kept over a beat. A read burst accepted in cycle t gives
+// its first beat in t + latency at the earliest; bursts are accepted while fewer than `outstanding`
+// are in flight, a burst being in flight up to and including the cycle of its last beat. Addresses
+// of writes are always taken, beats as the pace allows; the response comes `latency` after the last
+// beat.
 //
 // With a seed other than 0, every channel stalls at random. The order of what comes is the same.
 
@@ -28,6 +29,8 @@ struct Settings {  // MemorySettings in simulation.py
   uint32_t latency;
   uint32_t outstanding;
   uint32_t longest_burst;
+  uint32_t earned;  // of `cost`, in a cycle
+  uint32_t cost;    // of a beat
 };
 
 struct Region {
@@ -63,6 +66,24 @@ class Stalls {
   uint32_t chance_ = 0;
 };
 
+// What a channel may move. `spent` counts as cycles times `earned` do.
+class Pace {
+ public:
+  void configure(const Settings& chosen) {
+    earned_ = chosen.earned;
+    cost_ = chosen.cost;
+    reset();
+  }
+  void reset() { spent_ = -cost_; }
+  bool allows(uint64_t cycle) const { return int64_t(cycle) * earned_ >= spent_ + cost_; }
+  void pay(uint64_t cycle) {
+    spent_ = std::max(spent_ + cost_, (int64_t(cycle) - 1) * earned_ + 1);
+  }
+
+ private:
+  int64_t earned_ = 1, cost_ = 1, spent_ = -1;
+};
+
 template <class Top>
 class Memory {
  public:
@@ -76,6 +97,8 @@ class Memory {
     settings = chosen;
     for (uint64_t channel = 0; channel < 5; ++channel)
       stalls_[channel].seed(chosen.seed ? chosen.seed * 8 + channel : 0);
+    reading_.configure(chosen);
+    writing_.configure(chosen);
   }
 
   // Forget every burst: the accelerator is in reset.
@@ -86,15 +109,20 @@ class Memory {
     responses_.clear();
     offered_read_ = offered_response_ = false;
     waiting_[0] = waiting_[1] = waiting_[2] = false;
+    reading_.reset();
+    writing_.reset();
   }
 
   // Set the accelerator's inputs of a cycle; they depend on earlier cycles only.
   void drive(Top& top, uint64_t cycle) {
     top.m_axi_arready = reads_.size() < settings.outstanding && !stalls_[0]();
     top.m_axi_awready = !stalls_[2]();
-    top.m_axi_wready = !stalls_[3]();
-    if (!offered_read_ && !reads_.empty() && reads_.front().ready <= cycle && !stalls_[1]())
+    top.m_axi_wready = writing_.allows(cycle) && !stalls_[3]();
+    if (!offered_read_ && !reads_.empty() && reads_.front().ready <= cycle &&
+        reading_.allows(cycle) && !stalls_[1]()) {
       offer_read(top);
+      reading_.pay(cycle);
+    }
     top.m_axi_rvalid = offered_read_;
     if (!offered_response_ && !responses_.empty() && responses_.front().ready <= cycle &&
         !stalls_[4]()) {
@@ -128,7 +156,10 @@ class Memory {
       check_burst(top.m_axi_awaddr, top.m_axi_awlen, cycle, "write");
       addresses_.push_back({top.m_axi_awaddr, top.m_axi_awlen + 1u, 0, 0, id});
     }
-    if (top.m_axi_wvalid && top.m_axi_wready) beats_.push_back(beat_of(top, cycle));
+    if (top.m_axi_wvalid && top.m_axi_wready) {
+      beats_.push_back(beat_of(top, cycle));
+      writing_.pay(cycle);
+    }
     while (!addresses_.empty() && !beats_.empty()) store_beat(cycle);
     if (offered_response_ && top.m_axi_bready) {
       offered_response_ = false;
@@ -165,6 +196,7 @@ class Memory {
   std::deque<Beat> beats_;
   std::deque<Response> responses_;
   Stalls stalls_[5];  // AR, R, AW, W, B
+  Pace reading_, writing_;
   bool offered_read_ = false, offered_response_ = false;
   bool waiting_[3] = {};  // AR, AW, W: offered in the cycle before, and not taken
   uint64_t held_address_[2] = {};

@@ -33,6 +33,8 @@ class MemorySettings:
     ----------
     latency_cycles, outstanding, longest_burst : int
         The reference memory's, and the longest burst that is legal.
+    pace : tuple of int
+        What a channel earns in a cycle, and what a beat costs.
     seed : int
         Other than 0: every channel stalls at random.
     errors : tuple of int, optional
@@ -44,6 +46,7 @@ class MemorySettings:
     latency_cycles: int
     outstanding: int
     longest_burst: int
+    pace: tuple[int, int] = (1, 1)
     seed: int = 0
     errors: tuple[int, int] = (0, 0)
     error_response: int = SLVERR
@@ -57,6 +60,7 @@ class MemorySettings:
             latency_cycles=config.dram_latency_cycles,
             outstanding=config.axi_outstanding,
             longest_burst=config.axi_burst_beats,
+            pace=config.dram_pace,
             seed=seed,
             errors=errors,
         )
@@ -71,6 +75,8 @@ class _Settings(ctypes.Structure):
         ("latency", ctypes.c_uint32),
         ("outstanding", ctypes.c_uint32),
         ("longest_burst", ctypes.c_uint32),
+        ("earned", ctypes.c_uint32),
+        ("cost", ctypes.c_uint32),
     )
 
 
@@ -151,6 +157,7 @@ class Simulation:
             settings.latency_cycles,
             settings.outstanding,
             settings.longest_burst,
+            *settings.pace,
         )
         self._library.vdla_configure(self._handle, ctypes.byref(chosen))
 

@@ -18,6 +18,7 @@ BURST = np.dtype(
         (name, np.int64)
         for name in (
             "beats",
+            "head",  # cells of its first beat
             "cells",  # cycles in the write stage: beats, or elements narrower than a beat
             "pads",  # elements of padding written before it
         )
@@ -41,10 +42,14 @@ def _split(c: Any, axi_bytes: int, burst_beats: int, page_bytes: int, count: Any
                 beats = min(burst_beats, page, (end - cursor + axi_bytes - 1) // axi_bytes)
                 after = cursor + beats * axi_bytes
                 cells = beats
+                head = 1
                 if c.element_bytes[i] < axi_bytes:
-                    cells = (min(end, after) - max(begin, cursor)) // c.element_bytes[i]
+                    inside = max(begin, cursor)
+                    cells = (min(end, after) - inside) // c.element_bytes[i]
+                    head = (min(end, cursor + axi_bytes) - inside) // c.element_bytes[i]
                 if len(out) > 0:
                     out[total].beats = beats
+                    out[total].head = head
                     out[total].cells = max(beats, cells)
                     out[total].pads = pads
                 pads = 0

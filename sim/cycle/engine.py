@@ -33,6 +33,12 @@ def _wake(s: Any, actor: int, cycle: int) -> None:
 
 
 @compiled
+def _cycle_of(spent: Any, earned: Any) -> Any:
+    """Return the cycle in which a channel of memory has earned what it spends."""
+    return spent if earned == 1 else -(-spent // earned)
+
+
+@compiled
 def _generate(c: Any, b: Any, s: Any, p: Any, t: int, r: int) -> None:
     """Emit the next burst of generator r, or say when to try again."""
     port = s.port[r]
@@ -72,6 +78,8 @@ def _send(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
     begin = max(port.write_free, t + p.store_data)
     end = begin + b.cells[port.burst]
     port.write_free = end
+    if p.cost > p.earned:
+        end = _pay(c, b, s, p, port.burst, begin)
     response = end - 1 + p.dram_latency
     s.slot_free[_STORE, port.bursts % _RING] = response + 1
     s.log.first_write[i] = min(s.log.first_write[i], begin)
@@ -80,6 +88,25 @@ def _send(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
     if port.burst + 1 == port.end_burst:
         s.log.ready[i] = response + p.response
         _wake(s, _RETIRE + 2, s.log.ready[i])
+
+
+@compiled
+def _pay(c: Any, b: Any, s: Any, p: Any, k: int, begin: Any) -> Any:
+    """Have memory take burst k of store at its pace; returns the cycle after its last beat."""
+    one, port = s.one[0], s.port[_STORE]
+    lanes = max(1, p.axi_bytes // c.element_bytes[port.instruction])
+    left = b.cells[k]
+    cells = b.head[k]
+    offered = begin - 1
+    for _ in range(b.beats[k]):
+        # Elements gather while the beat before waits; the last of a beat needs its register.
+        offered = max(offered + cells, one.written + 1)
+        one.write_spent = max(one.write_spent + p.cost, p.earned * (offered - 1) + 1)
+        one.written = _cycle_of(one.write_spent, p.earned)
+        left -= cells
+        cells = min(lanes, left)
+    port.write_free = offered + 1
+    return one.written + 1
 
 
 @compiled
@@ -101,9 +128,9 @@ def _arbitrate(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
     accept = t + p.grant
     if one.accepted >= p.outstanding:
         accept = max(accept, s.last_beat[(one.accepted - p.outstanding) % _RING] + 1)
-    first = max(accept + p.dram_latency, one.bus_last + 1)
-    one.bus_last = first + b.beats[port.requested] - 1
-    s.last_beat[one.accepted % _RING] = one.bus_last
+    spent = max(one.read_spent + p.cost, p.earned * (accept + p.dram_latency - 1) + 1)
+    one.read_spent = spent + p.cost * (b.beats[port.requested] - 1)
+    s.last_beat[one.accepted % _RING] = _cycle_of(one.read_spent, p.earned)
     one.bus_free, one.granted = accept, chosen
     one.accepted += 1
     port.request = NEVER
@@ -111,22 +138,25 @@ def _arbitrate(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
     for r in range(3):
         _wake(s, _ARBITER, max(accept, s.port[r].request))
     if chosen == _FETCH:
-        s.fetch_first[port.requested - one.fetch_base] = first
-        _wake(s, _DISPATCH, first + p.drain)
+        s.fetch_spent[port.requested - one.fetch_base] = spent
+        _wake(s, _DISPATCH, _cycle_of(spent, p.earned) + p.drain)
     else:
-        _write(c, b, s, p, t, chosen, first)
+        _write(c, b, s, p, t, chosen, spent)
 
 
 @compiled
-def _write(c: Any, b: Any, s: Any, p: Any, t: int, r: int, first: int) -> None:
+def _write(c: Any, b: Any, s: Any, p: Any, t: int, r: int, spent: int) -> None:
     """Place an accepted burst in the time of its reader's write stage."""
     port = s.port[r]
     i, pads, cells = port.request_of, b.pads[port.requested], b.cells[port.requested]
     padded = max(port.write_free, s.log.start[i] + 1)
-    begin = max(padded + pads, first + p.drain)
+    begin = max(padded + pads, _cycle_of(spent, p.earned) + p.drain)
+    end = begin + cells
+    if p.cost > p.earned:
+        end = max(end, _last_arrival(c, b, s, p, port.requested, i, spent) + p.drain)
     s.log.first_write[i] = min(s.log.first_write[i], padded if pads > 0 else begin)
     s.log.busy[i] += pads + cells
-    port.write_free = begin + cells
+    port.write_free = end
     s.slot_free[r, port.accepted % _RING] = port.write_free
     port.accepted += 1
     _wake(s, _GENERATE + r, port.write_free)
@@ -135,6 +165,23 @@ def _write(c: Any, b: Any, s: Any, p: Any, t: int, r: int, first: int) -> None:
         s.log.busy[i] += c.pad_tail[i]
         _written(s, r, i)
         _write_empty(c, s, r)
+
+
+@compiled
+def _last_arrival(c: Any, b: Any, s: Any, p: Any, k: int, i: int, spent: int) -> Any:
+    """Return when a stage that waits for nothing but beats is through with burst k.
+
+    Full beats come either faster or slower than their elements are written: what decides is the
+    second beat or the last.
+    """
+    more = b.beats[k] - 1
+    if more == 0:
+        return 0
+    after_head = b.cells[k] - b.head[k]
+    lanes = max(1, p.axi_bytes // c.element_bytes[i])
+    tail = after_head - lanes * (more - 1)
+    second = _cycle_of(spent + p.cost, p.earned) + after_head
+    return max(second, _cycle_of(spent + p.cost * more, p.earned) + tail)
 
 
 @compiled
@@ -166,9 +213,10 @@ def _dispatch(c: Any, s: Any, p: Any, t: int) -> None:
         return
     last_byte = 16 * i + 15
     beat = last_byte // p.axi_bytes
-    wait = max(
-        s.fetch_first[beat // p.burst_beats] + beat % p.burst_beats + p.drain, one.fetch_cycle + 1
-    )
+    wait = s.fetch_spent[beat // p.burst_beats]
+    if wait < NEVER:
+        wait = _cycle_of(wait + beat % p.burst_beats * p.cost, p.earned) + p.drain
+    wait = max(wait, one.fetch_cycle + 1)
     m = c.module[i]
     module = s.module[m]
     if module.dispatched >= p.command_depth:

@@ -66,7 +66,9 @@ _ONE = np.dtype(
     [
         (name, np.int64)
         for name in (
-            "bus_free", "granted", "accepted", "bus_last",
+            "bus_free", "granted", "accepted",
+            # what each channel has spent, and when the last beat was written
+            "read_spent", "write_spent", "written",
             "fetch_base", "fetch_next", "fetch_cycle", "fetch_freed",
             "last_load", "last_issue", "issue_free",
             "slow_count", "slow_until",
@@ -92,7 +94,7 @@ class State(NamedTuple):
     slot_free: NDArray[np.int64]  # (4, ring): cycle from which a burst's slot is free
     writing: NDArray[np.int64]  # (3, n + 1): started loads in the order they are written
     last_beat: NDArray[np.int64]
-    fetch_first: NDArray[np.int64]  # first beat of each burst of instructions
+    fetch_spent: NDArray[np.int64]  # what the first beat of each burst of instructions spends
     one: NDArray[np.void]
     slow_dst: NDArray[np.int64]  # results still on their way through the slow stages
     slow_issue: NDArray[np.int64]
@@ -120,8 +122,9 @@ def new_state(table: Table, p: np.void, uop_depth: int) -> State:
     one = np.zeros(1, _ONE)
     one["granted"] = 2
     one["fetch_base"] = table.fetch_base
-    for name in ("bus_last", "fetch_cycle", "last_load", "last_issue"):
+    for name in ("written", "fetch_cycle", "last_load", "last_issue"):
         one[name] = -1
+    one["read_spent"] = one["write_spent"] = -p["cost"]
     return State(
         wake=wake,
         log=log,
@@ -134,7 +137,7 @@ def new_state(table: Table, p: np.void, uop_depth: int) -> State:
         slot_free=np.full((4, RING), NEVER),
         writing=np.zeros((3, n + 1), np.int64),
         last_beat=np.full(RING, -1),
-        fetch_first=np.full(bursts - table.fetch_base, NEVER),
+        fetch_spent=np.full(bursts - table.fetch_base, NEVER),
         one=one,
         slow_dst=np.full(RING, -1),
         slow_issue=np.zeros(RING, np.int64),

@@ -131,6 +131,7 @@ class Table:
 def parameters(config: Config, timing: Timing = TIMING) -> np.void:
     """Collect what the engine needs of a configuration and a timing table in one record."""
     dst, src, _ = uop_layout(config)
+    earned, cost = config.dram_pace
     values = {
         "fetch_start": timing.fetch_start_cycles,
         "queue": timing.queue_cycles,
@@ -150,6 +151,8 @@ def parameters(config: Config, timing: Timing = TIMING) -> np.void:
         "read_slots": read_slots(config),
         "outstanding": config.axi_outstanding,
         "dram_latency": config.dram_latency_cycles,
+        "earned": earned,
+        "cost": cost,
         "axi_bytes": config.axi_bytes,
         "burst_beats": config.axi_burst_beats,
         "command_depth": config.command_queue_depth,

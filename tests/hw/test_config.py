@@ -46,6 +46,13 @@ REFUSED = [
     ({"clock_mhz": "fast"}, "clock_mhz must be a number in (0, 1000], not 'fast'."),
     ({"dram_latency_cycles": 0}, "dram_latency_cycles must be in 1..65535, not 0."),
     (
+        {"dram_bytes_per_cycle": 16},
+        "dram_bytes_per_cycle must be 0, for a beat in every cycle, or in 0.125..8, the bytes of a "
+        "beat, not 16.",
+    ),
+    ({"dram_bytes_per_cycle": 0.1}, "dram_bytes_per_cycle must be 0, for a beat in every cycle"),
+    ({"dram_bytes_per_cycle": True}, "dram_bytes_per_cycle must be 0, for a beat in every cycle"),
+    (
         {"memory_bytes": 5000},
         "memory_bytes must be whole pages of 4096 bytes within the 4294967296 addresses reach, "
         "not 5000.",

@@ -9,11 +9,17 @@ from vdla.errors import ConfigError
 if TYPE_CHECKING:
     from .machine import Config
 
-__all__ = ["UOP_BITS", "check"]
+__all__ = ["PACE_STEPS", "UOP_BITS", "check"]
 
 UOP_BITS = 32
 """Width of a micro-op."""
 
+PACE_STEPS = 1024
+"""Steps of a byte in which the memory's bandwidth is counted."""
+
+_SLOWEST_BEAT = 64
+"""Cycles of a beat; a run does not begin before the last beat of the one before has passed."""
+_REAL = ("clock_mhz", "dram_bytes_per_cycle")
 _AXI_PAGE_BYTES = 4096
 _REACH_BYTES = 4 << 30  # 30 bits of elements of at least 4 bytes
 _GEMM_LOOP_BITS = 63 - 8 - 1 - 2 * 14
@@ -34,7 +40,7 @@ def check(config: Config) -> None:
     for name, value in config.to_dict().items():
         if name == "name":
             require(isinstance(value, str), name, "be a string")
-        elif name != "clock_mhz":  # 64.0 equals 64, and would give another hash
+        elif name not in _REAL:  # 64.0 equals 64, and would give another hash
             require(type(value) is int, name, "be an integer")
     for name in (
         "batch",
@@ -78,6 +84,13 @@ def check(config: Config) -> None:
         1 <= latency <= 65535,
         "dram_latency_cycles",
         "be in 1..65535",
+    )
+    rate, beat = config.dram_bytes_per_cycle, config.axi_bytes
+    require(
+        type(rate) in (int, float) and (rate == 0 or beat / _SLOWEST_BEAT <= rate <= beat),
+        "dram_bytes_per_cycle",
+        f"be 0, for a beat in every cycle, or in {beat / _SLOWEST_BEAT:g}..{beat}, the bytes of a "
+        "beat",
     )
     memory = config.memory_bytes
     require(

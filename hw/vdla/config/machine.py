@@ -6,12 +6,13 @@ import hashlib
 import json
 import sys
 from dataclasses import dataclass, field, fields, replace
+from math import gcd
 from pathlib import Path
 from typing import Any
 
 from vdla.errors import ConfigError
 
-from .checks import UOP_BITS, check
+from .checks import PACE_STEPS, UOP_BITS, check
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -44,6 +45,9 @@ class Config:
         Clock of the whole accelerator.
     dram_latency_cycles : int
         Latency of the reference memory, from an accepted burst to its first beat.
+    dram_bytes_per_cycle : float
+        What the reference memory moves in each direction, in steps of 1/1024 byte; 0 for a whole
+        beat in every cycle.
     memory_bytes : int
         Contiguous memory that a network's programs, weights and activations may take together.
         Images for the PYNQ boards reserve 128 MiB.
@@ -75,6 +79,7 @@ class Config:
     axi_outstanding: int = 8
     clock_mhz: float = 100.0
     dram_latency_cycles: int = 30
+    dram_bytes_per_cycle: float = 0
     memory_bytes: int = 128 << 20
     name: str = field(default="custom", compare=False)
 
@@ -165,6 +170,18 @@ class Config:
         return 32 if self.axi_version == 3 else 40
 
     @property
+    def dram_pace(self) -> tuple[int, int]:
+        """What a channel of memory earns in a cycle, and what a beat costs it.
+
+        In the largest unit in which both are integers. See the reference memory in
+        ``docs/timing.md``.
+        """
+        cost = self.axi_bytes * PACE_STEPS
+        earned = round(self.dram_bytes_per_cycle * PACE_STEPS) or cost
+        unit = gcd(earned, cost)
+        return earned // unit, cost // unit
+
+    @property
     def macs_per_cycle(self) -> int:
         """Multiply-accumulates of the GEMM core in one cycle."""
         return self.batch * self.block_in * self.block_out
@@ -178,8 +195,8 @@ class Config:
     def hash(self) -> int:
         """Stable 64-bit hash of what a program can see of the machine.
 
-        Clock, DRAM latency, memory and name stay out: they change when or where a program runs,
-        not what it means, so a program compiled for one clock runs at another.
+        Clock, DRAM latency and bandwidth, memory and name stay out: they change when or where a
+        program runs, not what it means, so a program compiled for one clock runs at another.
         """
         seen = {k: v for k, v in self.to_dict().items() if k not in _NOT_HASHED}
         digest = hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).digest()
@@ -257,7 +274,9 @@ class Config:
         return cls(name=name, **values)
 
 
-_NOT_HASHED = frozenset({"clock_mhz", "dram_latency_cycles", "memory_bytes", "name"})
+_NOT_HASHED = frozenset(
+    {"clock_mhz", "dram_bytes_per_cycle", "dram_latency_cycles", "memory_bytes", "name"}
+)
 
 _VTA_KEYS = {
     "LOG_BATCH": "batch",

@@ -46,15 +46,15 @@ def cells(spans: list[tuple[int, int]], size: int, beat: int) -> Iterator[list[t
         yield [("data", k + 1 == len(beats) or beats[k + 1] != b) for k, b in enumerate(beats)]
 
 
-def cells_of(lengths: list[int], spelled: list[tuple[str, bool]]) -> list[int]:
-    """Cycles of each burst of a store: count cells until its beats have left."""
+def cells_of(lengths: list[int], spelled: list[tuple[str, bool]]) -> list[list[bool]]:
+    """For each burst of a store, its cells: whether a beat leaves with each."""
     out, at = [], 0
     for beats in lengths:
         first = at
         while beats:
             beats -= spelled[at][1]
             at += 1
-        out.append(at - first)
+        out.append([leaves for _, leaves in spelled[first:at]])
     return out
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from tests.sim.cycle.shapes import Slot, bursts, cells, cells_of, rows, slots_of, writes
+from vdla.config import Config
 from vdla.isa import (
     Finish,
     Load,
@@ -34,12 +36,30 @@ __all__ = ["step"]
 MODULES = (ModuleName.LOAD, ModuleName.COMPUTE, ModuleName.STORE)
 
 
+class _Pace:
+    """What a channel of memory may move, counted in 1024ths of a byte from cycle to cycle."""
+
+    def __init__(self, config: Config) -> None:
+        self.cost = 1024 * config.axi_bytes
+        self.earned = round(1024 * config.dram_bytes_per_cycle) or self.cost
+        self.credit = self.cost
+
+    def earn(self) -> None:
+        self.credit += self.earned
+
+    def spend(self) -> bool:
+        if self.credit < self.cost:
+            return False
+        self.credit = min(self.credit - self.cost, self.earned - 1)
+        return True
+
+
 @dataclass
 class _Port:
     """A generator and what it feeds."""
 
     slots: int
-    bursts: deque[tuple[int, int, bool]] = field(default_factory=deque)  # index, beats, last
+    bursts: deque[tuple[int, Any, bool]] = field(default_factory=deque)  # index, beats, last
     not_before: int = 0
     used: int = 0
     request: tuple[int, int] | None = None  # beats, visible from
@@ -72,7 +92,9 @@ class _Machine:
         self.memory: deque[tuple[int, int, list[int]]] = deque()  # reader, first beat, beats left
         self.fetched = 0
         self.fetch_beats = 0
-        self.sending: deque[tuple[int, int, int, bool]] = deque()  # index, beats, from, last
+        self.reading, self.writing = _Pace(self.config), _Pace(self.config)
+        self.sending: deque[tuple[int, list[bool], int, bool]] = deque()  # index, cells, from, last
+        self.offered: tuple[int, bool, bool] | None = None  # index, last of burst, of instruction
         self.responses: deque[tuple[int, int, bool]] = deque()
         self.sent = 0
         self.pipe: deque[tuple[int, int, Slot]] = deque()  # entered, instruction, slot
@@ -94,6 +116,8 @@ class _Machine:
     def run(self, limit: int) -> None:
         while any(f < 0 for f in self.finish):
             assert self.t < limit, "the stepper does not end"
+            self.reading.earn()
+            self.writing.earn()
             self.respond()
             for module in MODULES:
                 self.retire(module)
@@ -119,6 +143,8 @@ class _Machine:
     def beat(self) -> None:
         """Memory returns a beat of the oldest burst."""
         if not self.memory or self.t < self.memory[0][1]:
+            return
+        if not self.reading.spend():
             return
         reader, _, left = self.memory[0]
         t = self.t
@@ -162,7 +188,7 @@ class _Machine:
             port.request = (beats, self.t + TIMING.request_cycles)
             port.owed.append(beats)
         else:
-            self.sending.append((index, beats, self.t + TIMING.store_data_cycles, last))
+            self.sending.append((index, beats, self.t + TIMING.store_data_cycles, last))  # cells
 
     def drained(self, port: _Port) -> None:
         port.arrived.popleft()
@@ -188,19 +214,22 @@ class _Machine:
             self.later(lambda: self.ready.__setitem__(index, True))
 
     def send(self) -> None:
-        """Store sends a beat, or reads a narrow element for one."""
-        if not self.sending:
-            return
-        index, cells, since, last = self.sending[0]
-        if self.t < since:
-            return
-        self.sent += 1
-        if self.sent < cells:
-            return
-        self.sent = 0
-        self.sending.popleft()
-        at = self.t + self.config.dram_latency_cycles
-        self.responses.append((at, index, last))
+        """Store puts a beat in its register, or a narrow element to others; memory takes it."""
+        if self.sending:
+            index, cells, since, last = self.sending[0]
+            if self.t >= since and not (cells[self.sent] and self.offered):
+                self.sent += 1
+                ends = self.sent == len(cells)
+                if cells[self.sent - 1]:
+                    self.offered = index, ends, last
+                if ends:
+                    self.sent = 0
+                    self.sending.popleft()
+        if self.offered and self.writing.spend():
+            index, ends, last = self.offered
+            self.offered = None
+            if ends:
+                self.responses.append((self.t + self.config.dram_latency_cycles, index, last))
 
     def respond(self) -> None:
         if self.responses and self.responses[0][0] == self.t:
@@ -272,13 +301,15 @@ class _Machine:
         if isinstance(i, Store):
             if not lengths:
                 self.later(lambda: self.ready.__setitem__(index, True))
-            lengths = cells_of(lengths, [cell for row in cells(spans, size, beat) for cell in row])
+            spelled = [cell for row in cells(spans, size, beat) for cell in row]
+            sent = cells_of(lengths, spelled)
+            entries = [(index, n, k + 1 == len(sent)) for k, n in enumerate(sent)]
         else:
+            entries = [(index, n, k + 1 == len(lengths)) for k, n in enumerate(lengths)]
             work = (index, deque(writes(i, size, beat)))
             self.later(lambda: port.work.append(work))
             if kind is MemoryType.UOP:
                 self.load_uops(i)
-        entries = [(index, n, k + 1 == len(lengths)) for k, n in enumerate(lengths)]
 
         def commit() -> None:
             port.bursts.extend(entries)

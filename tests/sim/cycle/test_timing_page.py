@@ -92,6 +92,24 @@ def test_narrow_elements_are_written_one_a_cycle() -> None:
     assert spans(result)[0] == (37, 79)
 
 
+def test_a_slow_memory_spreads_its_beats() -> None:
+    config = PYNQ_Z1.replace(dram_bytes_per_cycle=4)
+    load = Load(memory_type=INP, sram_base=0, dram_base=0, x_size=128)
+    result = timed(load, config=config)
+    assert spans(result)[0] == (38, 584)
+    assert (result.state.log["first_write"][0], result.state.log["end_write"][0]) == (73, 584)
+    assert result.state.log["dispatch"].tolist() == [36, 40]
+
+
+def test_a_slow_memory_takes_beats_at_its_pace() -> None:
+    # 31 beats of 8 bytes, less the 4 that the first leaves, at 5 a cycle: ceil(244 / 5) cycles.
+    config = PYNQ_Z1.replace(dram_bytes_per_cycle=5)
+    store = Store(sram_base=0, dram_base=0, x_size=16)
+    log = timed(store, config=config).state.log
+    assert log["end_write"][0] - 1 - log["first_write"][0] == 49
+    assert log["finish"][0] == log["end_write"][0] - 1 + 30 + TIMING.response_cycles
+
+
 def kernel(*entries: tuple[int, int]) -> np.ndarray:
     dst, src = zip(*entries, strict=True)
     return encode_uops(dst, src, [0] * len(dst), PYNQ_Z1)
@@ -168,7 +186,7 @@ def test_derived_latencies() -> None:
     assert fetch_bursts(one_beat) * 4 == 2 * INSTRUCTION_BYTES
 
 
-VARIANTS: list[dict[str, int]] = [
+VARIANTS: list[dict[str, float]] = [
     {},
     {"dram_latency_cycles": 1},
     {"dram_latency_cycles": 100, "axi_outstanding": 2},
@@ -176,13 +194,16 @@ VARIANTS: list[dict[str, int]] = [
     {"axi_burst_beats": 1},
     {"axi_data_bits": 32, "axi_burst_beats": 2, "axi_outstanding": 1},
     {"axi_data_bits": 256, "axi_version": 4, "axi_burst_beats": 32},
+    {"dram_bytes_per_cycle": 5.3},
+    {"dram_bytes_per_cycle": 0.9, "dram_latency_cycles": 7},
+    {"axi_data_bits": 256, "axi_version": 4, "axi_burst_beats": 32, "dram_bytes_per_cycle": 17.1},
 ]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @pytest.mark.parametrize("config", [MATRIX[0], MATRIX[1], MATRIX[4]], ids=lambda c: c.name)
 def test_the_engine_agrees_with_the_page_stepped_cycle_by_cycle(
-    config: Config, variant: dict[str, int]
+    config: Config, variant: dict[str, float]
 ) -> None:
     agrees(config.replace(**variant), VARIANTS.index(variant), length=40)
 
