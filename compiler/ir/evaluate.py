@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vdla.compiler.te.expr import Const, Expr, Var, map_expr, walk
+from vdla.compiler.te.expr import Const, Expr, Var
+from vdla.compiler.te.traverse import map_expr, walk
 
 from .printer import expr_text
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import gcd
 
-from vdla.compiler.te.expr import Binary, Const, Expr, Pick, Var, as_expr, map_expr, pick, walk
+from vdla.compiler.te.expr import Binary, Const, Expr, Pick, Var, as_expr, pick
+from vdla.compiler.te.traverse import map_expr, walk
 from vdla.errors import LoweringError
 
 from .printer import expr_text

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from vdla.compiler.te.expr import (
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Pick,
-    Read,
-    Reduce,
-    Select,
-    Var,
-    map_expr,
-)
+from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Read, Reduce, Select, Var
+from vdla.compiler.te.traverse import map_expr
 
 from .stmt import Access, Alloc, Block, Condition, Copy, For, Intrinsic, Move, Stmt, Store
 

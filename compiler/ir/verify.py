@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from vdla.compiler.te.expr import Call, Expr, Select, Var, walk
+from vdla.compiler.te.expr import Call, Expr, Select, Var
+from vdla.compiler.te.traverse import walk
 from vdla.errors import LoweringError
 
 from .evaluate import exact_bounds

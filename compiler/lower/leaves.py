@@ -5,19 +5,10 @@ from __future__ import annotations
 from vdla.compiler.ir.linear import lookup
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.ir.stmt import Access, Condition, Copy
-from vdla.compiler.te.expr import (
-    Binary,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    Read,
-    Select,
-    Var,
-    map_expr,
-)
+from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Read, Select, Var
 from vdla.compiler.te.stage import Stage
 from vdla.compiler.te.tensor import IterVar
+from vdla.compiler.te.traverse import map_expr
 from vdla.errors import LoweringError
 
 from .regions import Region

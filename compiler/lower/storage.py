@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from vdla.compiler.ir.linear import const_bounds, simplify
 from vdla.compiler.ir.stmt import Access, Buffer
-from vdla.compiler.te.expr import Const, Expr, Read, Reduce, Var, as_expr, walk
+from vdla.compiler.te.expr import Const, Expr, Read, Reduce, Var, as_expr
 from vdla.compiler.te.stage import Stage
 from vdla.compiler.te.tensor import Tensor
+from vdla.compiler.te.traverse import walk
 
 from .match import Match, match_intrinsic
 from .regions import Regions

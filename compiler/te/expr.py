@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -27,14 +27,12 @@ __all__ = [
     "Var",
     "all_of",
     "as_expr",
+    "binary",
     "ceildiv",
-    "map_expr",
     "maximum",
     "minimum",
     "pick",
     "select",
-    "substitute",
-    "walk",
 ]
 
 _FOLD: dict[str, Callable[[int, int], int]] = {
@@ -61,53 +59,53 @@ class Operators:
     """
 
     def __add__(self, other: ExprLike) -> Expr:
-        return _binary("+", self, other)
+        return binary("+", self, other)
 
     def __radd__(self, other: ExprLike) -> Expr:
-        return _binary("+", other, self)
+        return binary("+", other, self)
 
     def __sub__(self, other: ExprLike) -> Expr:
-        return _binary("-", self, other)
+        return binary("-", self, other)
 
     def __rsub__(self, other: ExprLike) -> Expr:
-        return _binary("-", other, self)
+        return binary("-", other, self)
 
     def __mul__(self, other: ExprLike) -> Expr:
-        return _binary("*", self, other)
+        return binary("*", self, other)
 
     def __rmul__(self, other: ExprLike) -> Expr:
-        return _binary("*", other, self)
+        return binary("*", other, self)
 
     def __floordiv__(self, other: ExprLike) -> Expr:
-        return _binary("//", self, other)
+        return binary("//", self, other)
 
     def __mod__(self, other: ExprLike) -> Expr:
-        return _binary("%", self, other)
+        return binary("%", self, other)
 
     def __rshift__(self, other: ExprLike) -> Expr:
-        return _binary(">>", self, other)
+        return binary(">>", self, other)
 
     def __lshift__(self, other: ExprLike) -> Expr:
-        return _binary("<<", self, other)
+        return binary("<<", self, other)
 
     def __neg__(self) -> Expr:
-        return _binary("-", 0, self)
+        return binary("-", 0, self)
 
     def lt(self, other: ExprLike) -> Expr:
         """Return ``self < other`` as an expression."""
-        return _binary("<", self, other)
+        return binary("<", self, other)
 
     def le(self, other: ExprLike) -> Expr:
         """Return ``self <= other`` as an expression."""
-        return _binary("<=", self, other)
+        return binary("<=", self, other)
 
     def gt(self, other: ExprLike) -> Expr:
         """Return ``self > other`` as an expression."""
-        return _binary("<", other, self)
+        return binary("<", other, self)
 
     def ge(self, other: ExprLike) -> Expr:
         """Return ``self >= other`` as an expression."""
-        return _binary("<=", other, self)
+        return binary("<=", other, self)
 
     def astype(self, dtype: str) -> Expr:
         """Return the value converted to another dtype; a narrower integer dtype saturates."""
@@ -294,7 +292,8 @@ def _operands(op: str, left: ExprLike, right: ExprLike) -> tuple[Expr, Expr]:
     return a, b
 
 
-def _binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
+def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
+    """Return ``left op right``; what constants make of it at once, is made of it."""
     a, b = _operands(op, left, right)
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(_FOLD[op](a.value, b.value), _dtype(op, a.dtype))
@@ -321,12 +320,12 @@ def _dtype(op: str, operands: str) -> str:
 
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
     """Return the smaller of two values."""
-    return _binary("min", a, b)
+    return binary("min", a, b)
 
 
 def maximum(a: ExprLike, b: ExprLike) -> Expr:
     """Return the greater of two values."""
-    return _binary("max", a, b)
+    return binary("max", a, b)
 
 
 def ceildiv(a: ExprLike, b: int) -> Expr:
@@ -338,7 +337,7 @@ def all_of(*conditions: Expr) -> Expr:
     """Return the conjunction of conditions."""
     result = conditions[0]
     for condition in conditions[1:]:
-        result = _binary("and", result, condition)
+        result = binary("and", result, condition)
     return result
 
 
@@ -354,60 +353,3 @@ def select(condition: Expr, then: ExprLike, other: ExprLike) -> Expr:
     """Return ``then`` where the condition holds and ``other`` elsewhere."""
     yes, no = _operands("select", then, other)
     return Select(condition, yes, no)
-
-
-def map_expr(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
-    """Rebuild an expression bottom-up.
-
-    ``visit`` sees each node before its children; a result other than None replaces the node and
-    is not visited further.
-    """
-    replaced = visit(expr)
-    if replaced is not None:
-        return replaced
-    if isinstance(expr, Binary):
-        return _binary(expr.op, map_expr(expr.a, visit), map_expr(expr.b, visit))
-    if isinstance(expr, Cast):
-        return Cast(expr.dtype, map_expr(expr.value, visit))
-    if isinstance(expr, Select):
-        parts = (map_expr(part, visit) for part in (expr.condition, expr.then, expr.other))
-        return Select(*parts)
-    if isinstance(expr, Read):
-        return Read(expr.tensor, tuple(map_expr(index, visit) for index in expr.indices))
-    if isinstance(expr, Call):
-        return Call(
-            expr.name, tuple(map_expr(arg, visit) for arg in expr.args), expr.dtype, expr.attrs
-        )
-    if isinstance(expr, Pick):
-        return pick(expr.values, map_expr(expr.index, visit))
-    if isinstance(expr, Reduce):
-        start = None if expr.start is None else map_expr(expr.start, visit)
-        return Reduce(expr.kind, map_expr(expr.source, visit), expr.axes, start)
-    return expr
-
-
-def walk(expr: Expr) -> Iterator[Expr]:
-    """Yield an expression and all its parts, parents first."""
-    yield expr
-    children: tuple[Expr, ...] = ()
-    if isinstance(expr, Binary):
-        children = (expr.a, expr.b)
-    elif isinstance(expr, Cast):
-        children = (expr.value,)
-    elif isinstance(expr, Select):
-        children = (expr.condition, expr.then, expr.other)
-    elif isinstance(expr, Read):
-        children = expr.indices
-    elif isinstance(expr, Call):
-        children = expr.args
-    elif isinstance(expr, Pick):
-        children = (expr.index,)
-    elif isinstance(expr, Reduce):
-        children = (expr.source,) if expr.start is None else (expr.source, expr.start)
-    for child in children:
-        yield from walk(child)
-
-
-def substitute(expr: Expr, values: Mapping[Var, Expr]) -> Expr:
-    """Return an expression with variables replaced."""
-    return map_expr(expr, lambda e: values.get(e) if isinstance(e, Var) else None)

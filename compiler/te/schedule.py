@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from vdla.errors import ScheduleError
 
-from .expr import Expr, Read, Reduce, Var, as_expr, map_expr, walk
+from .expr import Expr, Read, Reduce, Var, as_expr
 from .stage import Stage
 from .tensor import IterVar, Tensor
+from .traverse import map_expr, walk
 
 __all__ = ["Schedule", "create_schedule"]
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from vdla.errors import ScheduleError
 
-from .expr import Expr, Read, Reduce, Var, as_expr, ceildiv, minimum, walk
+from .expr import Expr, Read, Reduce, Var, as_expr, ceildiv, minimum
 from .intrin import TensorIntrin
 from .tensor import IterVar, Tensor
+from .traverse import walk
 
 __all__ = ["Attach", "Fuse", "Relation", "Split", "Stage"]
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from vdla.errors import ScheduleError
 
-from .expr import Call, Expr, ExprLike, Operators, Read, Reduce, Var, as_expr, walk
+from .expr import Call, Expr, ExprLike, Operators, Read, Reduce, Var, as_expr
+from .traverse import walk
 
 __all__ = [
     "IterVar",

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.compiler.onnx.running import Array, exposed, light, node_output, onnxruntime_outputs
+from tests.compiler.onnx.running import Array
 from tests.compiler.onnx.test_nodes import OPERATORS, as_array, bound, cases_of, refusal
 from tests.compiler.passes.nets import assert_same, random_net, run
 from vdla.compiler.graph import Graph, Node, Tensor, import_tflite
@@ -17,6 +17,9 @@ from vdla.compiler.onnx import export_onnx, import_onnx
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.zoo import resnet18, sample_image
 from vdla.errors import ModelError
+from vdla.runtime.cli.light import drawn_model
+from vdla.runtime.cli.peer import peer_outputs
+from vdla.runtime.cli.topologies import largest_steps
 
 TFLITE = {
     "resnet8_float": ("mlperf_tiny/resnet8_float.tflite", "images/cifar10_test_500.npz", "images"),
@@ -42,29 +45,8 @@ def pixels(images: Array, dtype: np.dtype[np.generic]) -> Array:
     return (images.astype(np.int16) - (128 if dtype == np.int8 else 0)).astype(dtype)
 
 
-def as_in(graph: Graph, found: dict[str, Array]) -> dict[str, Array]:
-    """Return a model's values by the names and in the layout of the graph's tensors."""
-    values = {}
-    for name in graph.tensors:
-        if name in found:
-            values[name] = found[name]
-        elif f"{name}.nchw" in found:
-            values[name] = found[f"{name}.nchw"].transpose(0, 2, 3, 1)
-    return values
-
-
 def largest_step(graph: Graph, model: onnx.ModelProto, image: Array) -> int:
-    """Return by how much an integer of a layer fed onnxruntime's inputs differs from its output."""
-    name = graph.inputs[0]
-    found = onnxruntime_outputs(exposed(model), {name: image})
-    values = as_in(graph, {**found, name: image})
-    worst = 0
-    for node in graph.nodes:
-        output = graph.output_tensor(node)
-        if output.dtype.kind in "iu":
-            ours = node_output(graph, node, values).astype(int)
-            worst = max(worst, int(np.abs(ours - values[output.name]).max()))
-    return worst
+    return max(largest_steps(graph, model, image).values())
 
 
 @pytest.mark.parametrize("network", sorted(TFLITE))
@@ -79,7 +61,7 @@ def test_onnxruntime_agrees_on_tflite_networks(network: str, shared_data) -> Non
     image = pixels(np.load(shared_data / archive)[images][:1], dtype)
     if dtype.kind == "f":
         expected = Interpreter(graph).run(image)
-        for name, values in onnxruntime_outputs(model, {"input": image}).items():
+        for name, values in peer_outputs(model, {"input": image}).items():
             np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=1e-6)
     else:
         assert largest_step(graph, model, image) <= 1
@@ -92,7 +74,7 @@ def test_onnxruntime_agrees_on_resnet18() -> None:
     real = resnet18(quantized=False)
     image = np.random.default_rng(0).normal(0, 1, (1, 224, 224, 3)).astype(np.float32)
     expected = Interpreter(real).run(image)["dense.out"]
-    found = onnxruntime_outputs(export_onnx(real), {"input": image})["dense.out"]
+    found = peer_outputs(export_onnx(real), {"input": image})["dense.out"]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
@@ -115,7 +97,7 @@ def test_quantized_weights_are_integers_with_a_scale_a_channel() -> None:
 
 
 def test_a_network_read_from_onnx_is_written_without_a_transpose() -> None:
-    graph = import_onnx(light("squeezenet"))
+    graph = import_onnx(drawn_model("squeezenet"))
     model = export_onnx(graph)
     assert "Transpose" not in {node.op_type for node in model.graph.node}
     again = import_onnx(model)
@@ -148,7 +130,7 @@ def test_onnxruntime_agrees_on_every_operator_exported(operator: str) -> None:
             model, given = bound(case, inputs, OPERATORS[operator])
             written = export_onnx(import_onnx(model))
             onnx.checker.check_model(written, full_check=True)
-            found = onnxruntime_outputs(written, given)
+            found = peer_outputs(written, given)
             for info, expected in zip(case.model.graph.output, outputs, strict=True):
                 np.testing.assert_allclose(
                     found[info.name], as_array(expected), rtol=1e-3, atol=1e-5
@@ -165,7 +147,7 @@ def test_random_networks_survive_the_round_trip(seed: int) -> None:
         name: source.normal(0, 1, graph.tensors[name].shape).astype(np.float32)
         for name in graph.inputs
     }
-    expected, found = run(graph), onnxruntime_outputs(model, given)
+    expected, found = run(graph), peer_outputs(model, given)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-4, atol=1e-5)
     assert_same(graph, import_onnx(model))

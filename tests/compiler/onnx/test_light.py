@@ -8,8 +8,10 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.compiler.onnx.running import DATA, light, onnxruntime_outputs, run_on_host
+from tests.compiler.onnx.running import DATA, run_on_host
 from vdla.compiler.onnx import import_onnx
+from vdla.runtime.cli.light import drawn_model
+from vdla.runtime.cli.peer import peer_outputs
 
 # How many of the heavy operators each has, counted from the files with onnx alone.
 NETWORKS = {
@@ -43,11 +45,11 @@ def test_every_light_network_is_read_as_one_run_of_nhwc_operators(name: str) -> 
     "name", ["densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet"]
 )
 def test_networks_agree_with_onnxruntime(name: str) -> None:
-    model = light(name)
+    model = drawn_model(name)
     graph = import_onnx(model)
     shape = graph.tensors[graph.inputs[0]].shape
     image = np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
-    expected = onnxruntime_outputs(model, {graph.inputs[0]: image})
+    expected = peer_outputs(model, {graph.inputs[0]: image})
     outputs = run_on_host(graph, {graph.inputs[0]: image})
     assert outputs.keys() == expected.keys()
     for output, values in expected.items():

@@ -1,0 +1,66 @@
+"""Walking through expressions, and rebuilding them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from .expr import Binary, Call, Cast, Expr, Pick, Read, Reduce, Select, Var, binary, pick
+
+__all__ = ["map_expr", "substitute", "walk"]
+
+
+def map_expr(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
+    """Rebuild an expression bottom-up.
+
+    ``visit`` sees each node before its children; a result other than None replaces the node and
+    is not visited further.
+    """
+    replaced = visit(expr)
+    if replaced is not None:
+        return replaced
+    if isinstance(expr, Binary):
+        return binary(expr.op, map_expr(expr.a, visit), map_expr(expr.b, visit))
+    if isinstance(expr, Cast):
+        return Cast(expr.dtype, map_expr(expr.value, visit))
+    if isinstance(expr, Select):
+        parts = (map_expr(part, visit) for part in (expr.condition, expr.then, expr.other))
+        return Select(*parts)
+    if isinstance(expr, Read):
+        return Read(expr.tensor, tuple(map_expr(index, visit) for index in expr.indices))
+    if isinstance(expr, Call):
+        return Call(
+            expr.name, tuple(map_expr(arg, visit) for arg in expr.args), expr.dtype, expr.attrs
+        )
+    if isinstance(expr, Pick):
+        return pick(expr.values, map_expr(expr.index, visit))
+    if isinstance(expr, Reduce):
+        start = None if expr.start is None else map_expr(expr.start, visit)
+        return Reduce(expr.kind, map_expr(expr.source, visit), expr.axes, start)
+    return expr
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Yield an expression and all its parts, parents first."""
+    yield expr
+    children: tuple[Expr, ...] = ()
+    if isinstance(expr, Binary):
+        children = (expr.a, expr.b)
+    elif isinstance(expr, Cast):
+        children = (expr.value,)
+    elif isinstance(expr, Select):
+        children = (expr.condition, expr.then, expr.other)
+    elif isinstance(expr, Read):
+        children = expr.indices
+    elif isinstance(expr, Call):
+        children = expr.args
+    elif isinstance(expr, Pick):
+        children = (expr.index,)
+    elif isinstance(expr, Reduce):
+        children = (expr.source,) if expr.start is None else (expr.source, expr.start)
+    for child in children:
+        yield from walk(child)
+
+
+def substitute(expr: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """Return an expression with variables replaced."""
+    return map_expr(expr, lambda e: values.get(e) if isinstance(e, Var) else None)
