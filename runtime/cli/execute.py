@@ -21,12 +21,14 @@ from vdla.runtime.cli.options import (
 from vdla.runtime.cli.output import note, progress_bar
 from vdla.runtime.cli.report import show_run
 from vdla.runtime.cli.streaming import read_labels, stream_images
+from vdla.runtime.cli.traces import TraceOption, trace_network, trace_of
 from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, note_empty, waves_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vdla.runtime.network import Network
+    from vdla.runtime.trace import Trace
     from vdla.runtime.waves import Waves
 
 __all__ = ["Labelled", "execute", "run_network"]
@@ -68,13 +70,15 @@ def execute(
     vcd: VcdOption = None,
     fst: FstOption = None,
     window: WindowOption = None,
+    trace: TraceOption = None,
 ) -> None:
     """Run a compiled network on a device."""
     if sum(given is not None for given in (image, images, input_file)) > 1:
         raise typer.BadParameter("--image, --images and --input exclude each other")
-    if images is not None and (check or vcd or fst):
+    if images is not None and (check or vcd or fst or trace):
         raise typer.BadParameter("--images goes with neither --check nor waves: use --image")
-    waves = waves_of(vcd, fst, window, device)
+    waves = waves_of(vcd, fst, window, device, traced=trace is not None)
+    traced = trace_of(trace, window, device)
     settings = None if config is None else read_config(config)
 
     from vdla.runtime import api
@@ -85,7 +89,16 @@ def execute(
     if images is not None:
         stream_images(network, images, device, as_json=as_json)
         return
-    run_network(network, image, input_file, device, check=check, as_json=as_json, waves=waves)
+    run_network(
+        network,
+        image,
+        input_file,
+        device,
+        check=check,
+        as_json=as_json,
+        waves=waves,
+        trace=traced,
+    )
 
 
 def run_network(
@@ -98,6 +111,7 @@ def run_network(
     as_json: bool,
     waves: Waves | None = None,
     shown: Labelled | None = None,
+    trace: Trace | None = None,
 ) -> None:
     """Run `network` on what the options give it, or on `shown`, and print the result.
 
@@ -116,6 +130,8 @@ def run_network(
         note("nothing of this network runs on the accelerator; vdla import MODEL says why")
     if waves is not None:
         note_empty(waves, run)
+    if trace is not None:
+        trace_network(network, trace)
     if check and not run.bit_exact:
         raise typer.Exit(DIFFERS)
 

@@ -26,6 +26,7 @@ from vdla.runtime.cli.options import (
     read_place,
 )
 from vdla.runtime.cli.output import progress_bar
+from vdla.runtime.cli.traces import TraceOption, trace_of
 from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, waves_of
 
 __all__ = ["simulate"]
@@ -47,11 +48,13 @@ def simulate(
     vcd: VcdOption = None,
     fst: FstOption = None,
     window: WindowOption = None,
+    trace: TraceOption = None,
 ) -> None:
     """Compile a network, run it on a simulator, and show where its cycles go."""
     if image is not None and input_file is not None:
         raise typer.BadParameter("--image and --input exclude each other")
-    waves = waves_of(vcd, fst, window, device.value)
+    waves = waves_of(vcd, fst, window, device.value, traced=trace is not None)
+    traced = trace_of(trace, window, device.value)
     settings = read_config(config)
 
     from vdla.runtime import api
@@ -77,6 +80,7 @@ def simulate(
         as_json=as_json,
         waves=waves,
         shown=shown,
+        trace=traced,
     )
 
 

@@ -30,13 +30,22 @@ WindowOption = Annotated[
     typer.Option(
         "--window",
         metavar="START:STOP",
-        help="The cycles whose signals are written; 0:10000 if not given.",
+        help="The cycles that are written: of signals 0:10000 if not given, of a trace all.",
     ),
 ]
 
 
-def waves_of(vcd: Path | None, fst: Path | None, window: str | None, device: str) -> Waves | None:
+def waves_of(
+    vcd: Path | None,
+    fst: Path | None,
+    window: str | None,
+    device: str,
+    *,
+    traced: bool = False,
+) -> Waves | None:
     """Return what the options ask for, checked before anything slow happens.
+
+    With `traced`, the window may be that of a trace instead.
 
     Raises
     ------
@@ -47,8 +56,10 @@ def waves_of(vcd: Path | None, fst: Path | None, window: str | None, device: str
         raise typer.BadParameter("--vcd and --fst exclude each other")
     path = vcd or fst
     if path is None:
-        if window is not None:
-            raise typer.BadParameter("--window needs --vcd or --fst, whose cycles it chooses")
+        if window is not None and not traced:
+            raise typer.BadParameter(
+                "--window needs --vcd, --fst or --trace, whose cycles it chooses"
+            )
         return None
     option = "--vcd" if vcd is not None else "--fst"
     if device != "rtl":

@@ -29,7 +29,9 @@ REFUSED = {
     "--vcd a.vcd": "--vcd needs --device rtl: cycle has no signals",
     "--fst a.fst --device functional": "--fst needs --device rtl: functional has no signals",
     "--vcd a.vcd --fst a.fst --device rtl": "--vcd and --fst exclude each other",
-    "--window 0:10 --device rtl": "--window needs --vcd or --fst, whose cycles it chooses",
+    "--window 0:10 --device rtl": (
+        "--window needs --vcd, --fst or --trace, whose cycles it chooses"
+    ),
     "--vcd a.fst --device rtl": "--vcd needs a file that ends in .vcd, not a.fst",
     "--fst waves --device rtl": "--fst needs a file that ends in .fst, not waves",
     "--vcd a.vcd --device rtl --window 10": (
