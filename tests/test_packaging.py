@@ -30,6 +30,7 @@ PACKAGE_DIRS: dict[str, str] = SETUPTOOLS["package-dir"]
 IMPORTED_AS = {"pillow": "PIL", "scikit-learn": "sklearn"}
 # Distributions that are run, not imported: where, and by which words.
 RUN_BY = {
+    "nbstripout": (".pre-commit-config.yaml", "entry: nbstripout"),
     "build": ("tests/test_packaging.py", '"-m", "build"'),
     "codespell": ("pyproject.toml", '["codespell"]'),
     "mypy": ("pyproject.toml", '["mypy"]'),

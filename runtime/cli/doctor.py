@@ -19,6 +19,7 @@ PURPOSES = {
     "": "the base: module files, the functional model, this command",
     "host": "compile networks, simulate to the cycle, tables of results",
     "hw": "make the gateware, simulate it, synthesize it, place and route it",
+    "notebooks": "run the notebooks",
     "verify": "test the gateware unit by unit, prove properties of it",
     "lint": "check the source: format, lint, types, spelling",
     "dev": "change vdla: its tests",
