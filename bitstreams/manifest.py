@@ -13,7 +13,7 @@ from vdla.config import Config
 from vdla.errors import OverlayError
 from vdla.registers import INTERFACE
 
-__all__ = ["BIT", "HWH", "MANIFEST", "Manifest", "find", "places", "read"]
+__all__ = ["BIT", "HWH", "MANIFEST", "Manifest", "find", "places", "read", "sha256"]
 
 BIT, HWH, MANIFEST = "vdla.bit", "vdla.hwh", "manifest.json"
 """Names of an overlay's files; pynq finds the second by the name of the first."""

@@ -13,6 +13,7 @@ from vdla.errors import VdlaError
 from vdla.runtime.cli import (
     INTERRUPTED,
     bench,
+    bitstream,
     build,
     doctor,
     execute,
@@ -89,5 +90,6 @@ app.command("disasm")(listing.disasm)
 app.command("asm")(listing.asm)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
+app.command("bitstream")(bitstream.bitstream)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)

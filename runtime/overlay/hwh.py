@@ -63,7 +63,7 @@ def _system_info(board: Board) -> Element:
         "SYSTEMINFO",
         ARCH="zynq" if board.family == ZYNQ_7000 else "zynquplus",
         DEVICE=device,
-        NAME="vdla",
+        NAME="overlay",
         PACKAGE=package,
         SPEEDGRADE=grade,
     )
@@ -139,7 +139,7 @@ def _range(
 def _processor(board: Board, config: Config, system: Processor, controller: bool) -> Element:
     module = _module(PROCESSOR, system.vlnv)
     module.set("IS_PL", "FALSE")
-    _parameters(module, system.parameters)
+    _parameters(module, system.settings | system.derived)
     ports = SubElement(module, "PORTS")
     users = [(IP_NAME, "clk")] + [(CONTROLLER, "s_axi_aclk")] * controller
     _port(ports, system.clock, "O", "clock", "clk", *users)

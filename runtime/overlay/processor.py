@@ -9,19 +9,13 @@ from vdla.config import Config
 
 __all__ = [
     "CONTROLLER",
-    "CONTROL_BUS",
-    "MEMORY_BUS",
     "PROCESSOR",
-    "RESET",
     "Processor",
     "processor",
 ]
 
 PROCESSOR = "ps"
 CONTROLLER = "interrupts"
-CONTROL_BUS = "control"
-MEMORY_BUS = "memory"
-RESET = "reset"
 """Cells of the design, beside the accelerator."""
 
 _CLOCKS = range(4)
@@ -47,8 +41,10 @@ class Processor:
         Interface of that segment; an MPSoC numbers its ports.
     memory_reach : int
         Bytes of that segment.
-    parameters : dict of str to str
-        What the fabric sees of it; the rest is set up by the image that boots.
+    settings : dict of str to str
+        Parameters that are set: what the fabric sees. The rest is set up by the image that boots.
+    derived : dict of str to str
+        Parameters that Vivado derives and pynq reads.
     """
 
     module: str
@@ -61,7 +57,8 @@ class Processor:
     memory_segment: str
     memory_interface: str
     memory_reach: int
-    parameters: dict[str, str]
+    settings: dict[str, str]
+    derived: dict[str, str]
 
     @property
     def vlnv(self) -> str:
@@ -82,22 +79,20 @@ def processor(board: Board, config: Config, clock_mhz: float) -> Processor:
 
 
 def _zynq_7000(board: Board, config: Config, clock_mhz: float) -> Processor:
-    parameters = {
-        "PCW_CRYSTAL_PERIPHERAL_FREQMHZ": "50",
-        "PCW_USE_FABRIC_INTERRUPT": "1",
-        "PCW_IRQ_F2P_INTR": "1",
-        "PCW_USE_M_AXI_GP0": "1",
-        "PCW_USE_S_AXI_HP0": "1",
-        "PCW_S_AXI_HP0_DATA_WIDTH": str(config.axi_data_bits),
-    }
+    derived = {}
     for clock, mhz, (first, second) in _divided(board, clock_mhz):
-        parameters |= {
+        derived |= {
             f"PCW_FPGA_FCLK{clock}_ENABLE": "0" if clock else "1",
-            f"PCW_FPGA{clock}_PERIPHERAL_FREQMHZ": f"{mhz:g}",
+            f"PCW_FPGA{clock}_PERIPHERAL_FREQMHZ": f"{mhz:.6f}",
             f"PCW_FCLK{clock}_PERIPHERAL_CLKSRC": board.pll,
             f"PCW_FCLK{clock}_PERIPHERAL_DIVISOR0": str(first),
             f"PCW_FCLK{clock}_PERIPHERAL_DIVISOR1": str(second),
         }
+    clock_settings = (
+        "PCW_FPGA_FCLK0_ENABLE",
+        "PCW_FPGA0_PERIPHERAL_FREQMHZ",
+        "PCW_FCLK0_PERIPHERAL_CLKSRC",
+    )
     return Processor(
         module="processing_system7",
         version="5.5",
@@ -109,34 +104,40 @@ def _zynq_7000(board: Board, config: Config, clock_mhz: float) -> Processor:
         memory_segment="HP0_DDR_LOWOCM",
         memory_interface="S_AXI_HP0",
         memory_reach=512 << 20,
-        parameters=parameters,
+        settings={
+            "PCW_CRYSTAL_PERIPHERAL_FREQMHZ": "50",
+            "PCW_EN_CLK0_PORT": "1",
+            "PCW_EN_RST0_PORT": "1",
+            **{name: derived.pop(name) for name in clock_settings},
+            "PCW_USE_FABRIC_INTERRUPT": "1",
+            "PCW_IRQ_F2P_INTR": "1",
+            "PCW_USE_M_AXI_GP0": "1",
+            "PCW_USE_S_AXI_HP0": "1",
+            "PCW_S_AXI_HP0_DATA_WIDTH": str(config.axi_data_bits),
+        },
+        derived=derived,
     )
 
 
 def _zynq_ultrascale(board: Board, config: Config, clock_mhz: float) -> Processor:
     bits = str(config.axi_data_bits)
-    parameters = {
-        "PSU__USE__IRQ0": "1",
-        "PSU__USE__M_AXI_GP0": "1",
-        "PSU__USE__M_AXI_GP1": "0",
-        "PSU__USE__M_AXI_GP2": "0",
-        "PSU__USE__S_AXI_GP2": "1",  # S_AXI_HP0_FPD
-        "PSU__MAXIGP0__DATA_WIDTH": "128",
-        "PSU__SAXIGP2__DATA_WIDTH": bits,
-        # pynq writes these two into the width registers of the ports.
-        "C_MAXIGP0_DATA_WIDTH": "128",
-        "C_SAXIGP2_DATA_WIDTH": bits,
-    }
+    # pynq writes these two into the width registers of the ports.
+    derived = {"C_MAXIGP0_DATA_WIDTH": "128", "C_SAXIGP2_DATA_WIDTH": bits}
     for clock, mhz, (first, second) in _divided(board, clock_mhz):
         name = f"PSU__CRL_APB__PL{clock}_REF_CTRL"
-        parameters |= {
+        derived |= {
             f"PSU__FPGA_PL{clock}_ENABLE": "0" if clock else "1",
             f"{name}__SRCSEL": board.pll,
-            f"{name}__FREQMHZ": f"{mhz:g}",
-            f"{name}__ACT_FREQMHZ": f"{board.clock_mhz(mhz):.6f}",
+            f"{name}__FREQMHZ": f"{mhz:.6f}",
+            f"{name}__ACT_FREQMHZ": f"{mhz:.6f}",
             f"{name}__DIVISOR0": str(first),
             f"{name}__DIVISOR1": str(second),
         }
+    clock_settings = (
+        "PSU__FPGA_PL0_ENABLE",
+        "PSU__CRL_APB__PL0_REF_CTRL__SRCSEL",
+        "PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ",
+    )
     return Processor(
         module="zynq_ultra_ps_e",
         version="3.5",
@@ -148,11 +149,22 @@ def _zynq_ultrascale(board: Board, config: Config, clock_mhz: float) -> Processo
         memory_segment="HP0_DDR_LOW",
         memory_interface="SAXIGP2",
         memory_reach=2 << 30,
-        parameters=parameters,
+        settings={
+            **{name: derived.pop(name) for name in clock_settings},
+            "PSU__USE__FABRIC__RST": "1",
+            "PSU__USE__IRQ0": "1",
+            "PSU__USE__M_AXI_GP0": "1",  # M_AXI_HPM0_FPD
+            "PSU__USE__M_AXI_GP1": "0",
+            "PSU__USE__M_AXI_GP2": "0",
+            "PSU__USE__S_AXI_GP2": "1",  # S_AXI_HP0_FPD
+            "PSU__MAXIGP0__DATA_WIDTH": "128",
+            "PSU__SAXIGP2__DATA_WIDTH": bits,
+        },
+        derived=derived,
     )
 
 
 def _divided(board: Board, clock_mhz: float) -> list[tuple[int, float, tuple[int, int]]]:
     """Return each PL clock with its frequency and divisors; those unused run at 100 MHz."""
     clocks = [(clock, clock_mhz if clock == 0 else 100.0) for clock in _CLOCKS]
-    return [(clock, mhz, board.divisors(mhz)) for clock, mhz in clocks]
+    return [(clock, board.clock_mhz(mhz), board.divisors(mhz)) for clock, mhz in clocks]

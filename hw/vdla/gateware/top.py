@@ -13,11 +13,49 @@ from .control import Control
 from .core import Core
 from .layouts import address_bits
 
-__all__ = ["Top"]
+__all__ = ["Top", "top_signature"]
 
 _INCREMENTING = 0b01
 _CACHE = 0b0011
 """Normal, non-cacheable, bufferable: what the HP ports expect."""
+
+
+def top_signature(config: Config) -> wiring.Signature:
+    """Return the ports of a `Top`."""
+    length = 4 if config.axi_version == 3 else 8
+    address = {
+        "addr": address_bits(config),
+        "len": length,
+        "size": 3,
+        "burst": 2,
+        "cache": 4,
+        "prot": 3,
+        "valid": 1,
+    }
+    data, strobe = config.axi_data_bits, config.axi_bytes
+    members: dict[str, object] = {"s_axi": In(AxiLite())}
+    for channel in ("ar", "aw"):
+        members |= {f"m_axi_{channel}{name}": Out(width) for name, width in address.items()}
+        members[f"m_axi_{channel}ready"] = In(1)
+    members |= {
+        "m_axi_rdata": In(data),
+        "m_axi_rresp": In(2),
+        "m_axi_rlast": In(1),
+        "m_axi_rvalid": In(1),
+        "m_axi_rready": Out(1),
+        "m_axi_wdata": Out(data),
+        "m_axi_wstrb": Out(strobe),
+        "m_axi_wlast": Out(1),
+        "m_axi_wvalid": Out(1),
+        "m_axi_wready": In(1),
+        "m_axi_bresp": In(2),
+        "m_axi_bvalid": In(1),
+        "m_axi_bready": Out(1),
+        "interrupt": Out(1),
+        "trace_start": Out(3),
+        "trace_finish": Out(3),
+    }
+    return wiring.Signature(members)
 
 
 class Top(wiring.Component):
@@ -37,40 +75,7 @@ class Top(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        length = 4 if config.axi_version == 3 else 8
-        address = {
-            "addr": address_bits(config),
-            "len": length,
-            "size": 3,
-            "burst": 2,
-            "cache": 4,
-            "prot": 3,
-            "valid": 1,
-        }
-        data, strobe = config.axi_data_bits, config.axi_bytes
-        members: dict[str, object] = {"s_axi": In(AxiLite())}
-        for channel in ("ar", "aw"):
-            members |= {f"m_axi_{channel}{name}": Out(width) for name, width in address.items()}
-            members[f"m_axi_{channel}ready"] = In(1)
-        members |= {
-            "m_axi_rdata": In(data),
-            "m_axi_rresp": In(2),
-            "m_axi_rlast": In(1),
-            "m_axi_rvalid": In(1),
-            "m_axi_rready": Out(1),
-            "m_axi_wdata": Out(data),
-            "m_axi_wstrb": Out(strobe),
-            "m_axi_wlast": Out(1),
-            "m_axi_wvalid": Out(1),
-            "m_axi_wready": In(1),
-            "m_axi_bresp": In(2),
-            "m_axi_bvalid": In(1),
-            "m_axi_bready": Out(1),
-            "interrupt": Out(1),
-            "trace_start": Out(3),
-            "trace_finish": Out(3),
-        }
-        super().__init__(members)
+        super().__init__(top_signature(config))
 
     def elaborate(self, platform: object) -> Module:
         """Connect core, control and ports."""
