@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from vdla.errors import VdlaError
     from vdla.runtime.api import compile, load
+    from vdla.runtime.sweep import sweep
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ _LAZY = {
     "VdlaError": "vdla.errors",
     "compile": "vdla.runtime.api",
     "load": "vdla.runtime.api",
+    "sweep": "vdla.runtime.sweep",
 }
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "__version__",
     "compile",
     "load",
+    "sweep",
 ]
 
 

@@ -21,6 +21,7 @@ from vdla.runtime.cli import (
     quantize,
     reading,
     simulate,
+    sweep,
     synth,
     verilog,
 )
@@ -88,6 +89,7 @@ app.command("import")(reading.import_model)
 app.command("quantize")(quantize.quantize)
 app.command("disasm")(listing.disasm)
 app.command("asm")(listing.asm)
+app.command("sweep")(sweep.sweep)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
 app.command("bitstream")(bitstream.bitstream)

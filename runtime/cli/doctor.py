@@ -20,6 +20,7 @@ PURPOSES = {
     "host": "compile networks, simulate to the cycle, tables of results",
     "hw": "make the gateware, simulate it, synthesize it, place and route it",
     "notebooks": "run the notebooks",
+    "sweep": "try many machines: grids, samples, studies, on several computers",
     "verify": "test the gateware unit by unit, prove properties of it",
     "lint": "check the source: format, lint, types, spelling",
     "dev": "change vdla: its tests",

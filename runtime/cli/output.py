@@ -10,7 +10,14 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import Console, JustifyMethod
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from vdla.errors import InputError
@@ -68,8 +75,14 @@ def note(message: str) -> None:
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[ProgressCallback]:
+def progress_bar(title: str, *, remaining: bool = False) -> Iterator[ProgressCallback]:
     """Show a bar on stderr while the block runs; gone when it ends, absent where no one looks.
+
+    Parameters
+    ----------
+    title : str
+    remaining : bool
+        Whether the time left is shown, too: for steps that take about the same time each.
 
     Yields
     ------
@@ -82,6 +95,7 @@ def progress_bar(title: str) -> Iterator[ProgressCallback]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        *([TextColumn("left"), TimeRemainingColumn()] if remaining else []),
         TextColumn("{task.fields[doing]}"),
     )
     with Progress(

@@ -1,0 +1,198 @@
+"""Who works on points: this process, processes of this machine, or machines through Dask."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from vdla.errors import InputError, VdlaError
+from vdla.runtime.devices import HARDWARE
+
+from .evaluate import build, failure, measure
+from .networks import Networks
+from .points import Point
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+    from vdla.compiler.graph import Graph
+
+__all__ = ["Job", "Pool", "open_pool"]
+
+Job = tuple[str, Point]
+"""A key, and the point whose result it names."""
+
+Pool = Callable[[Sequence[Job]], Iterator[tuple[str, dict[str, Any]]]]
+"""Yields the result of each job, in any order."""
+
+_PATIENCE = "20s"
+"""For a scheduler's answer."""
+
+_TRIES = 3
+"""Workers that a point may take down with it before it is given up."""
+
+
+@contextmanager
+def open_pool(networks: Networks, workers: int | None, scheduler: Any) -> Iterator[Pool]:
+    """Yield who evaluates points while the block runs.
+
+    Parameters
+    ----------
+    networks : Networks
+    workers : int, optional
+        Processes of this machine, by default one a core; one works in this process itself.
+    scheduler : str or Client, optional
+        A Dask scheduler's address, or a client of one, instead.
+
+    Raises
+    ------
+    InputError
+        Both are given, there is no worker, or no scheduler answers.
+    ModuleNotFoundError
+        Dask is not installed.
+    """
+    if scheduler is not None and workers is not None:
+        raise InputError(
+            f"A sweep must have workers or a scheduler, not both {workers} and {scheduler}: a "
+            "scheduler has its own workers."
+        )
+    if workers is not None and workers < 1:
+        raise InputError(f"workers must be at least 1, not {workers}.")
+    count = _cores() if workers is None else workers
+    if scheduler is None and count == 1:
+        yield _serial(networks)
+        return
+    with _client(scheduler, count) as client:
+        yield _dask(networks, client)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _serial(networks: Networks) -> Pool:
+    def work(jobs: Sequence[Job]) -> Iterator[tuple[str, dict[str, Any]]]:
+        for key, point in jobs:
+            try:
+                network = networks.get(point.network, point.options["without"])
+            except VdlaError as error:
+                yield key, failure(error)
+                continue
+            yield key, measure(point, build(point, _read(network)))
+
+    return work
+
+
+@contextmanager
+def _client(scheduler: Any, workers: int) -> Iterator[Client]:
+    import dask
+    from distributed import Client, LocalCluster
+
+    if isinstance(scheduler, Client):
+        yield scheduler
+        return
+    if scheduler is not None:
+        try:
+            client = Client(scheduler, timeout=_PATIENCE)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"A scheduler must answer at its address, not {scheduler!r} ({error}): start one "
+                "with `dask scheduler`."
+            ) from None
+        with client:
+            yield client
+        return
+    # No dashboard, no port beyond this machine; workers end with this process.
+    settings = {"distributed.scheduler.allowed-failures": _TRIES}
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def _dask(networks: Networks, client: Client) -> Pool:
+    from distributed import as_completed
+
+    def work(jobs: Sequence[Job]) -> Iterator[tuple[str, dict[str, Any]]]:
+        sent: dict[str, Future] = {}
+        waiting: dict[Any, str] = {}
+        for key, point in jobs:
+            without = point.options["without"]
+            try:
+                network = networks.get(point.network, without)
+            except VdlaError as error:
+                yield key, failure(error)
+                continue
+            if not isinstance(network, str):  # once for all points; made again if a worker is lost
+                label = networks.label(point.network, without)
+                if label not in sent:
+                    with warnings.catch_warnings():
+                        warnings.filterwarnings("ignore", "Sending large graph")
+                        sent[label] = client.submit(_same, network, key=label)
+                network = sent[label]
+            waiting[_submit(client, key, point, network)] = key
+        queue = as_completed(list(waiting))
+        for future in queue:
+            error = future.exception() if future.status != "finished" else None
+            result = future.result() if error is None else _lost(error)
+            yield waiting.pop(future), result
+
+    return work
+
+
+def _submit(client: Client, key: str, point: Point, network: str | Graph | Future) -> Future:
+    device = point.options["device"]
+    if device not in HARDWARE:
+        return client.submit(_evaluate, point, network, key=f"vdla-{key}")
+    # A board has no compiler: another worker makes what it runs.
+    built = client.submit(_build, point, network, key=f"vdla-build-{key}")
+    return client.submit(measure, point, built, key=f"vdla-{key}", resources={device: 1})
+
+
+def _lost(error: BaseException) -> dict[str, Any]:
+    from distributed import KilledWorker
+
+    found = failure(error)
+    if isinstance(error, KilledWorker):
+        found["reason"] = f"the workers that took it up ended, {_TRIES} or more: out of memory?"
+    return {**found, "passing": True}
+
+
+def _evaluate(point: Point, network: str | Graph) -> dict[str, Any]:
+    return measure(point, build(point, _read(network)))
+
+
+def _build(point: Point, network: str | Graph) -> Any:
+    return build(point, _read(network))
+
+
+def _read(network: str | Graph) -> Any:
+    return _built_in(network) if isinstance(network, str) else network
+
+
+@lru_cache(maxsize=4)
+def _built_in(name: str) -> Any:
+    from vdla.compiler.zoo import built_in
+
+    try:
+        return built_in(name)
+    except VdlaError:
+        return name  # `build` says what is wrong
+
+
+def _same(value: Any) -> Any:
+    return value
