@@ -38,9 +38,10 @@ def form_faults(node: OnnxNode) -> Iterator[str]:
             yield f"it must have the attribute {name}"
     for given in node.proto.attribute:
         known = schema.attributes.get(given.name)
-        if known is not None and given.type not in (0, known.type.value):
-            kind = onnx.AttributeProto.AttributeType.Name(given.type)
-            yield f"its attribute {given.name} must be {known.type.name}, not {kind}"
+        kind = onnx.AttributeProto.AttributeType.Name(given.type)
+        wanted = None if known is None else str(known.type).rpartition(".")[2]
+        if wanted not in (None, kind) and given.type:
+            yield f"its attribute {given.name} must be {wanted}, not {kind}"
     count = len(node.inputs)
     if not schema.min_input <= count <= schema.max_input:
         most = "more" if schema.max_input > 1 << 30 else str(schema.max_input)
