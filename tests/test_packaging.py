@@ -85,7 +85,7 @@ def test_every_dependency_is_used() -> None:
     extras = project["optional-dependencies"]
     shipped = [p for directory in PACKAGE_DIRS.values() for p in (ROOT / directory).rglob("*.py")]
     used = imported_modules(shipped)
-    wanted = requirement_names(project["dependencies"] + extras["host"])
+    wanted = requirement_names(project["dependencies"] + extras["flash"] + extras["host"])
     assert [name for name in wanted if IMPORTED_AS.get(name, name) not in used] == []
 
     used_by_tests = imported_modules(list((ROOT / "tests").rglob("*.py")))

@@ -17,6 +17,7 @@ from vdla.runtime.cli import (
     build,
     doctor,
     execute,
+    flash,
     listing,
     quantize,
     reading,
@@ -85,6 +86,7 @@ def _root(
 app.command("simulate")(simulate.simulate)
 app.command("compile")(build.build)
 app.command("run")(execute.execute)
+app.command("flash")(flash.flash)
 app.command("import")(reading.import_model)
 app.command("quantize")(quantize.quantize)
 app.command("disasm")(listing.disasm)

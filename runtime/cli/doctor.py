@@ -18,6 +18,7 @@ __all__ = ["doctor"]
 PURPOSES = {
     "": "the base: module files, the functional model, this command",
     "host": "compile networks, simulate to the cycle, tables of results",
+    "flash": "install vdla, overlays and networks on boards, and run networks there",
     "hw": "make the gateware, simulate it, synthesize it, place and route it",
     "notebooks": "run the notebooks",
     "sweep": "try many machines: grids, samples, studies, on several computers",
