@@ -10,7 +10,7 @@ from vdla.runtime.waves import Waves
 __all__ = ["HARDWARE", "NAMES", "open_device"]
 
 NAMES = ("cycle", "functional", "rtl")
-"""Devices that run programs."""
+"""Simulators, which every machine has or can install."""
 
 HARDWARE = frozenset({"pynq"})
 """Those with one memory, however many images there are."""
@@ -24,7 +24,8 @@ def open_device(
     Parameters
     ----------
     name : str
-        ``functional``: results only; ``cycle``: results and exact timing; ``rtl``: the gateware.
+        ``functional``: results only; ``cycle``: results and exact timing; ``rtl``: the gateware;
+        ``pynq``: the board that this is.
     config : Config
     images : int
         Memories that a program runs on.
@@ -54,4 +55,9 @@ def open_device(
         from .rtl import RtlDevice
 
         return RtlDevice(config, images, waves=waves)
-    raise DeviceError(f"A device must be one of {', '.join(NAMES)}, not {name!r}.")
+    if name == "pynq":
+        from .board import PynqDevice
+
+        return PynqDevice(config, images)
+    known = ", ".join((*NAMES, *sorted(HARDWARE)))
+    raise DeviceError(f"A device must be one of {known}, not {name!r}.")

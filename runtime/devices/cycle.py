@@ -34,7 +34,11 @@ class CycleDevice(SimulatedDevice):
             )
             for layer in result.layers
         }
-        return Counters(result.cycles, layers)
+        events = {
+            module: {**causes, "instructions": result.instructions[module]}
+            for module, causes in result.counters.items()
+        }
+        return Counters(result.cycles, layers, events=events)
 
 
 @lru_cache(maxsize=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vdla.config import Config
 from vdla.program import Program
 from vdla.runtime.device import Counters, LayerCounters
+from vdla.runtime.driver import Driver
 from vdla.runtime.rtl import MemorySettings, Simulation, build_top
 from vdla.runtime.rtl.run import RtlMachine, RtlResult
 from vdla.runtime.waves import Waves
@@ -46,6 +47,11 @@ class RtlDevice(SimulatedDevice):
             simulation.waves(waves.path)
         self.result: RtlResult | None = None
 
+    @property
+    def driver(self) -> Driver:
+        """What reads and writes its registers."""
+        return self._machine.driver
+
     def close(self) -> None:
         """Free the machine, and finish the file of its waves."""
         self._machine.simulation.close()
@@ -62,7 +68,7 @@ class RtlDevice(SimulatedDevice):
             x.name: LayerCounters(x.cycles, x.dram_bytes, waiting if len(first.layers) == 1 else {})
             for x in first.layers
         }
-        return Counters(first.cycles, layers)
+        return Counters(first.cycles, layers, events=first.counters)
 
     def _show(self, zero: int) -> None:
         """Open the window for a program that starts where the ones before it ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class SimulatedDevice(ABC):
             )
         begin = time.process_time()
         counters = self._simulate(program, base)
-        self._counters = Counters(counters.cycles, counters.layers, time.process_time() - begin)
+        self._counters = replace(counters, cpu_seconds=time.process_time() - begin)
 
     def wait(self) -> None:  # noqa: B027 - nothing is left to do, for any simulator
         """Return at once: `launch` has waited."""
