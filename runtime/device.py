@@ -48,11 +48,16 @@ class Counters:
         By label; empty where time has no meaning.
     cpu_seconds : float
         Processor time that a simulator took.
+    events : mapping of str to mapping of str to int
+        Cycles by module and event, and ``instructions``; empty where time has no meaning. The
+        hardware and the cycle model draw the line between two kinds of waiting each in its own
+        place; ``instructions``, and what load and compute are ``busy``, they count alike.
     """
 
     cycles: int | None = None
     layers: Mapping[str, LayerCounters] = field(default_factory=dict)
     cpu_seconds: float = 0.0
+    events: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 class Device(Protocol):
