@@ -89,7 +89,7 @@ def compile_graph(
         An operator on VDLA fits the buffers at no tiling.
     """
     _check_passes(without)
-    prepared = prepare(graph, config, vthreads=vthreads, place=place, without=without)
+    prepared = prepare(graph, config, vthreads=vthreads, rank=rank, place=place, without=without)
     graph, placed = prepared.graph, devices(prepared.graph, prepared.placements)
     mine = [n for n in graph.nodes if placed[n.name] == VDLA and not is_view(graph, n)]
     tell = _counting(progress, 2 * len(mine))
@@ -103,9 +103,11 @@ def compile_graph(
             graph, placed, lowered, config, vthreads=vthreads, rank=rank
         )
 
-    for code in {*alone.values(), *lowered.values()}:
-        if record is not None and code.record is not None:
-            record(code.record)
+    if record is not None:
+        codes = {*alone.values(), *lowered.values()}
+        kept = (code.record for code in codes if code.record is not None)
+        for one in {*kept, *prepared.widened.records}:
+            record(one)
 
     blocks = {name: (code.input_block, code.output_block) for name, code in lowered.items()}
     layout = lay_out(
