@@ -135,9 +135,7 @@ class Timeline:
                 "compile the network for that configuration."
             )
         config = module.config.replace(name=module.config.name, **changes)
-        memory = np.zeros(module.arena_bytes, np.uint8)
-        for segment in module.segments:
-            memory[segment.offset : segment.offset + len(segment.data)] = segment.data
+        memory = _memory_of(module)
         parts, begin = [], 0
         for step in module.steps:
             if isinstance(step, Launch):
@@ -237,6 +235,10 @@ class Timeline:
             np.concatenate([levels for _, _, levels in pairs]),
         )
 
+    def memory(self) -> NDArray[np.uint8]:
+        """Return the memory as it stands before anything runs, micro-ops included."""
+        return _memory_of(self.module)
+
     def windows(self) -> Iterator[tuple[str, int, int]]:
         """Yield the name, first cycle and the one past the last of each layer."""
         for part in self.parts:
@@ -258,6 +260,13 @@ _RETIMED = frozenset(
     }
 )
 """What a program does not see of the machine that runs it."""
+
+
+def _memory_of(module: Module) -> NDArray[np.uint8]:
+    memory = np.zeros(module.arena_bytes, np.uint8)
+    for segment in module.segments:
+        memory[segment.offset : segment.offset + len(segment.data)] = segment.data
+    return memory
 
 
 def _command_levels(
