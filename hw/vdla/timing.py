@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from vdla.config import Config
+from vdla.isa import AluOp
 
 __all__ = [
     "INSTRUCTION_BYTES",
     "PAGE_BYTES",
+    "SLOW_OPERATIONS",
     "TIMING",
     "Constant",
     "Timing",
@@ -24,6 +26,8 @@ __all__ = [
 INSTRUCTION_BYTES = 16
 PAGE_BYTES = 4096
 """No AXI burst crosses an address that this divides."""
+SLOW_OPERATIONS = (AluOp.RQ, AluOp.MUL, AluOp.SHR)
+"""Vector operations that take `Timing.slow_cycles`; results of the others are forwarded after 1."""
 
 
 def _constant(value: int, unit: str, reason: str) -> Any:

@@ -24,7 +24,14 @@ from vdla.isa import (
     uop_layout,
 )
 from vdla.program import Program
-from vdla.timing import TIMING, Timing, compute_latency, fetch_bursts, read_slots
+from vdla.timing import (
+    SLOW_OPERATIONS,
+    TIMING,
+    Timing,
+    compute_latency,
+    fetch_bursts,
+    read_slots,
+)
 
 from .bursts import split_fetch, split_transfers
 
@@ -322,5 +329,5 @@ def _issue_columns(
         "reads_dst": (is_gemm & ~writes_only) | is_alu,
         "reads_src": is_alu & ~is_rq & (fields["use_imm"] == 0),
         "is_rq": is_rq,
-        "is_slow": is_rq | (is_alu & ((alu == AluOp.MUL) | (alu == AluOp.SHR))),
+        "is_slow": is_alu & np.isin(alu, SLOW_OPERATIONS),
     }

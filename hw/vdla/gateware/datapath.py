@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from collections.abc import Callable
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike, signed, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,6 +17,12 @@ from .matmul import MatrixProduct, product_cycles
 from .slow import SlowLane, SlowOp
 
 __all__ = ["DataPath"]
+
+_FAST: dict[AluOp, Callable[[Value, Value], ValueLike]] = {
+    AluOp.MIN: lambda a, b: Mux(a < b, a, b),
+    AluOp.MAX: lambda a, b: Mux(a < b, b, a),
+}
+"""Fast operations of two signed lanes. ADD is what is left: it shares the adder of GEMM."""
 
 LANE_BITS = 32
 OUT_BITS = 8
@@ -219,7 +227,7 @@ class DataPath(wiring.Component):
 
         immediate = Signal(signed(LANE_BITS))
         m.d.comb += immediate.eq(here.imm.as_signed())
-        operation = Mux(
+        slow_operation = Mux(
             here.alu_opcode == AluOp.RQ,
             SlowOp.RQ,
             Mux(here.alu_opcode == AluOp.MUL, SlowOp.MUL, SlowOp.SHR),
@@ -238,10 +246,9 @@ class DataPath(wiring.Component):
                 m.d.comb += result.eq(0)
             with m.Elif(here.gemm & here.overwrite):
                 m.d.comb += result.eq(product)
-            with m.Elif(~here.gemm & (here.alu_opcode == AluOp.MIN)):
-                m.d.comb += result.eq(Mux(a < b, a, b))
-            with m.Elif(~here.gemm & (here.alu_opcode == AluOp.MAX)):
-                m.d.comb += result.eq(Mux(a < b, b, a))
+            for operation, function in _FAST.items():
+                with m.Elif(~here.gemm & (here.alu_opcode == operation)):
+                    m.d.comb += result.eq(function(a, b))
             with m.Else():
                 m.d.comb += result.eq(a + addend)
             fast.append(result)
@@ -249,7 +256,7 @@ class DataPath(wiring.Component):
             unit = SlowLane()
             m.submodules[f"lane_{lane}"] = unit
             m.d.comb += [
-                unit.operation.eq(operation),
+                unit.operation.eq(slow_operation),
                 unit.enable.eq(enable),
                 unit.value.eq(a),
                 unit.operand.eq(b),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vdla.config import Config
 from vdla.isa import AluOp
-from vdla.timing import TIMING
+from vdla.timing import SLOW_OPERATIONS, TIMING
 
 from .sequencer import vector_layout
 
@@ -96,11 +99,10 @@ class Issue(wiring.Component):
         m = Module()
         config = self._config
         vector, operation, slot = self.vector, self.vector.operation, self.slot
-        is_rq = operation.alu & (operation.alu_opcode == AluOp.RQ)
+        named = {op: operation.alu_opcode == op for op in (AluOp.RQ, *SLOW_OPERATIONS)}
+        is_rq = operation.alu & named[AluOp.RQ]
         tensor = operation.alu & ~is_rq & ~operation.use_imm
-        slow = operation.alu & (
-            is_rq | (operation.alu_opcode == AluOp.MUL) | (operation.alu_opcode == AluOp.SHR)
-        )
+        slow = operation.alu & reduce(or_, (named[op] for op in SLOW_OPERATIONS))
         started, step = Signal(), Signal(range(4))
         previous_src = Signal.like(vector.src)
         final, wants_params = Signal(), Signal()

@@ -103,7 +103,7 @@ def _check_legal(word: int, config: Config) -> Opcode:
         place = next(b for b in layout(opcode, config) if b.name == "alu_opcode")
         alu = word >> place.lsb & 7
         if alu > max(AluOp):
-            raise EncodingError(f"An ALU opcode must be one of 0..5, not {alu}.")
+            raise EncodingError(f"An ALU opcode must be one of 0..{max(AluOp)}, not {alu}.")
     return opcode
 
 

@@ -46,14 +46,29 @@ class MemoryType(IntEnum):
 
 
 class AluOp(IntEnum):
-    """Vector operations. 6 and 7 are illegal."""
+    """Vector operations; other codes are illegal. `doc` is the result, for the manual.
 
-    MIN = 0
-    MAX = 1
-    ADD = 2
-    SHR = 3
-    MUL = 4
-    RQ = 5
+    The encoder, the listing, the assembler and fetch take an operation from here, its time from
+    `vdla.timing.SLOW_OPERATIONS`. What it computes stands once in each part that computes it:
+    `vdla.sim.functional.alu`, `vdla.sim.cycle.kernels`, `vdla.gateware.datapath` (or ``slow``) and
+    `vdla.compiler.targets.vdla.intrinsics`.
+    """
+
+    doc: str
+
+    def __new__(cls, code: int, doc: str = "") -> AluOp:
+        """Make a member that is its code and carries its text."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.doc = doc
+        return member
+
+    MIN = 0, "the smaller, signed"
+    MAX = 1, "the greater, signed"
+    ADD = 2, "sum, wraps at 32 bits"
+    SHR = 3, "floor(a / 2^b); a negative b shifts left and wraps"
+    MUL = 4, "product, wraps at 32 bits"
+    RQ = 5, "bias, requantization, zero point, clip"
 
 
 @dataclass(frozen=True)

@@ -84,15 +84,7 @@ def _memory_types() -> str:
 
 
 def _alu_opcodes() -> str:
-    meanings = {
-        AluOp.MIN: "the smaller, signed",
-        AluOp.MAX: "the greater, signed",
-        AluOp.ADD: "sum, wraps at 32 bits",
-        AluOp.SHR: "floor(a / 2^b); a negative b shifts left and wraps",
-        AluOp.MUL: "product, wraps at 32 bits",
-        AluOp.RQ: "bias, requantization, zero point, clip",
-    }
-    rows = ((op.value, op.name, meanings[op]) for op in AluOp)
+    rows = ((op.value, op.name, op.doc) for op in AluOp)
     return markdown(("code", "operation", "result"), rows)
 
 
