@@ -83,7 +83,8 @@ def _slice(node: OnnxNode, build: Builder) -> list[Value]:
     ends = _list(node, build, 2, "ends", 10) or []
     axes = _list(node, build, 3, "axes", 10)
     axes = axes_in(node, list(range(len(starts))) if axes is None else axes, rank)
-    steps = (_list(node, build, 4, "steps", 10) if node.opset >= 10 else None) or [1] * len(starts)
+    steps = _list(node, build, 4, "steps", 10) if node.opset >= 10 else None
+    steps = [1] * len(starts) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps):
         node.refuse(
             f"it must have a start, an end, an axis and a step each, not {len(starts)}, "

@@ -14,6 +14,8 @@ from .node import OnnxNode, Value
 
 __all__ = ["RESIZING"]
 
+_POLICIES = ("not_larger", "not_smaller", "stretch")
+
 
 def _resize(node: OnnxNode, build: Builder) -> list[Value]:
     """Every dimension gets a size and a scale, whichever of them the file gives, for whichever."""
@@ -75,7 +77,12 @@ def _sizes(
     node: OnnxNode, wanted: list[int], axes: list[int], size: list[int], scales: list[float]
 ) -> None:
     """Fill in what sizes say; they may be bounds that one common scale is to keep."""
-    policy = node.attrs.get("keep_aspect_ratio_policy", "stretch")
+    policy = str(node.attrs.get("keep_aspect_ratio_policy", "stretch"))
+    if policy not in _POLICIES:
+        node.refuse(
+            f"keep_aspect_ratio_policy must be one of {', '.join(_POLICIES)}, not {policy!r}",
+            "Choose one",
+        )
     ratios = [w / size[axis] for w, axis in zip(wanted, axes, strict=True)]
     if policy != "stretch":
         common = min(ratios) if policy == "not_larger" else max(ratios)

@@ -119,6 +119,14 @@ WRONG = {
         of("Resize", None, real(2, 2)),
         r"scales must be 4 numbers for a tensor of shape \(1, 4, 8, 8\), not \[2.0, 2.0\]",
     ),
+    "Resize by a policy": (
+        of("Resize", None, None, whole(1, 4, 9, 9), opset=18, keep_aspect_ratio_policy="smaller"),
+        "policy must be one of not_larger, not_smaller, stretch, not 'smaller'",
+    ),
+    "Slice by no steps": (
+        of("Slice", whole(0), whole(2), whole(1), whole()),
+        "a start, an end, an axis and a step each, not 1, 1, 1 and 0",
+    ),
     "Upsample": (of("Upsample", real(2, 2), opset=9), r"scales must be 4 numbers"),
     "Concat": (of("Concat", (1, 4, 8, 8), axis=4), r"-4\.\.3, not be 4"),
     "Concat without an axis": (
