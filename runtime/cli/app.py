@@ -21,6 +21,7 @@ from vdla.runtime.cli import (
     listing,
     quantize,
     reading,
+    selftest,
     simulate,
     sweep,
     synth,
@@ -91,6 +92,7 @@ app.command("import")(reading.import_model)
 app.command("quantize")(quantize.quantize)
 app.command("disasm")(listing.disasm)
 app.command("asm")(listing.asm)
+app.command("selftest")(selftest.selftest)
 app.command("sweep")(sweep.sweep)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
