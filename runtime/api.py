@@ -45,7 +45,8 @@ def compile(
     Parameters
     ----------
     model : str, Path or Graph
-        A ``.tflite`` or ``.onnx`` file, the name of a built-in network, or a graph.
+        A ``.tflite`` or ``.onnx`` file, a layer list (``.csv`` as SCALE-Sim's, ``.yaml`` as
+        Timeloop's or ZigZag's), the name of a built-in network, or a graph.
     config : Config
     bind : mapping of str to int, optional
         Sizes of an ONNX model's symbolic dimensions by name; its batch is 1 without.
@@ -137,6 +138,7 @@ def read_graph(
         The network cannot be read, or holds operators that are not taken.
     """
     from vdla.compiler.graph import Graph, import_tflite
+    from vdla.compiler.layers import LAYER_LISTS, import_layers
 
     if not isinstance(model, (str, Path, Graph)):
         raise InputError(
@@ -151,6 +153,8 @@ def read_graph(
         raise InputError(f"Only an ONNX model has dimensions to bind, not {name}: leave bind out.")
     if isinstance(model, Graph):
         return model
+    if str(model).lower().endswith(LAYER_LISTS):
+        return import_layers(model)
     if Path(model).suffix or Path(model).exists():
         return import_tflite(model)
     from vdla.compiler.zoo import built_in

@@ -27,7 +27,7 @@ SETUPTOOLS = PROJECT["tool"]["setuptools"]
 PACKAGE_DIRS: dict[str, str] = SETUPTOOLS["package-dir"]
 
 # Distributions whose name is not the name that is imported.
-IMPORTED_AS = {"pillow": "PIL", "scikit-learn": "sklearn"}
+IMPORTED_AS = {"pillow": "PIL", "pyyaml": "yaml", "scikit-learn": "sklearn"}
 # Distributions that are run, not imported: where, and by which words.
 RUN_BY = {
     "nbstripout": (".pre-commit-config.yaml", "entry: nbstripout"),

@@ -49,7 +49,9 @@ class Device(str, Enum):
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help=f"A .tflite or .onnx file, or built in: {', '.join(BUILT_IN)}."
+        metavar="MODEL",
+        help="A .tflite or .onnx file, a layer list (.csv, .yaml), or built in: "
+        f"{', '.join(BUILT_IN)}.",
     ),
 ]
 BindOption = Annotated[
