@@ -45,7 +45,8 @@ def run(
     folder: Path,
     log: Path,
     follow: Follow = lambda line: None,
-    output: Path | None = None,
+    *,
+    what: str,
 ) -> None:
     """Run a program in a folder and keep what it says.
 
@@ -54,44 +55,40 @@ def run(
     command : sequence of str
     folder : Path
     log : Path
-        Gets what it prints; errors only, where `output` gets the rest.
+        Gets what it prints.
     follow : callable
-    output : Path, optional
+    what : str
+        Its name for people.
 
     Raises
     ------
     DeviceError
         It ends with a status other than 0; the message holds the lines that say why.
     """
-    name = Path(command[0]).name
-    stream = subprocess.PIPE if output is None else output.open("wb")
     with (
         log.open("w", encoding="utf-8") as kept,
         subprocess.Popen(
             command,
             cwd=folder,
             stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT if output is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             start_new_session=True,  # these start processes of their own
         ) as process,
     ):
         try:
-            for line in (process.stdout if output is None else process.stderr) or ():
+            for line in process.stdout or ():
                 kept.write(line)
                 kept.flush()
                 follow(line.rstrip())
         except BaseException:
             _stop(process)
             raise
-        finally:
-            if output is not None and not isinstance(stream, int):
-                stream.close()
     if process.returncode:
         raise DeviceError(
-            f"{name} must end well, not with status {process.returncode}: {_why(log)} (all that "
+            f"{what} must end well, not with status {process.returncode}: {_why(log)} (all that "
             f"it said: {log})"
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from vdla.bitstreams import BIT, HWH, Manifest
@@ -43,7 +44,7 @@ class Vivado:
 
     def command(self, job: Job) -> str:
         """Return the command, for Vivado as it is expected."""
-        return f"cd {job.build} && {_COMMAND}  # Vivado {EXPECTED}"
+        return f"cd {shlex.quote(str(job.build))} && {_COMMAND}  # Vivado {EXPECTED}"
 
     def build(self, job: Job, progress: Progress | None = None) -> Manifest:
         """Build the overlay, which takes tens of minutes.
@@ -60,7 +61,8 @@ class Vivado:
         (job.build / _RESULT).unlink(missing_ok=True)
         options = ["-mode", "batch", "-nojournal", "-notrace", "-log", "vivado.log"]
         log = job.build / "console.log"
-        run([vivado, *options, "-source", SCRIPT], job.build, log, _follow(progress))
+        command = [vivado, *options, "-source", SCRIPT]
+        run(command, job.build, log, _follow(progress), what="Vivado")
         return self.collect(job)
 
     def collect(self, job: Job) -> Manifest:

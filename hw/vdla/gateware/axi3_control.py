@@ -6,9 +6,11 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from vdla.errors import ConfigError
+
 from .axi_lite import ADDRESS_BITS, DATA_BITS, SLVERR, AxiLite
 
-__all__ = ["DECERR", "Axi3Bridge", "Axi3Control"]
+__all__ = ["DECERR", "Axi3Bridge", "Axi3Control", "window"]
 
 DECERR = 0b11
 
@@ -48,6 +50,23 @@ class Axi3Control(wiring.Signature):
         super().__init__(members)
 
 
+def window(address: int, address_bytes: int) -> tuple[int, int]:
+    """Return the bits of an address within a window, and the bits above them.
+
+    Raises
+    ------
+    ConfigError
+        The window is no power of two, or its address no multiple of it.
+    """
+    if address_bytes & (address_bytes - 1) or address % address_bytes:
+        raise ConfigError(
+            "A window of registers must be a power of two that its address is a multiple of, not "
+            f"{address_bytes:#x} at {address:#x}."
+        )
+    bits = address_bytes.bit_length() - 1
+    return bits, address >> bits
+
+
 class Axi3Bridge(wiring.Component):
     """One burst of each direction at a time, a beat of it after the other.
 
@@ -66,13 +85,7 @@ class Axi3Bridge(wiring.Component):
     """
 
     def __init__(self, address: int, address_bytes: int) -> None:
-        if address_bytes & (address_bytes - 1) or address % address_bytes:
-            raise ValueError(
-                f"The window of the registers must be a power of two that its address is a "
-                f"multiple of, not {address_bytes:#x} at {address:#x}"
-            )
-        self._window_bits = address_bytes.bit_length() - 1
-        self._window = address >> self._window_bits
+        self._window_bits, self._window = window(address, address_bytes)
         super().__init__({"gp": In(Axi3Control()), "control": Out(AxiLite())})
 
     def elaborate(self, platform: object) -> Module:

@@ -119,7 +119,7 @@ def test_a_failure_leaves_the_last_overlay_whole(
     code, _, err = vdla("--board", "pynq-z1", "-o", folder)
     assert code == 2
     assert err == (
-        "vdla: vivado must end well, not with status 1: ERROR: impl_1 stopped: ERROR (all that it "
+        "vdla: Vivado must end well, not with status 1: ERROR: impl_1 stopped: ERROR (all that it "
         f"said: {folder / 'build/console.log'})\n"
     )
     assert read(folder) == before
