@@ -12,16 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.isa import AluOp
-
 from .jit import compiled
 
 __all__ = ["Buffers", "accumulate", "advance", "gather"]
 
 _LOAD, _STORE, _GEMM, _ALU = 0, 1, 2, 4
 _UOP, _WGT, _INP, _ACC = 0, 1, 2, 3
-_MIN, _MAX, _ADD = int(AluOp.MIN), int(AluOp.MAX), int(AluOp.ADD)
-_SHR, _MUL, _RQ = int(AluOp.SHR), int(AluOp.MUL), int(AluOp.RQ)
+_MIN, _MAX, _ADD, _SHR, _MUL, _RQ = range(6)  # not read from the table: see `jit`
 
 
 class Buffers(NamedTuple):
