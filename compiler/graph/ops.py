@@ -143,7 +143,7 @@ OPS: Mapping[str, OpSpec] = {
     ),
     "hard_sigmoid": _real("alpha", "beta"),
     "hard_swish": _real(),
-    "leaky_relu": _real("alpha"),
+    "leaky_relu": _unary("alpha"),
     "log": _real(),
     "lrn": OpSpec(
         ("input",),

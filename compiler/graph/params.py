@@ -16,6 +16,7 @@ __all__ = [
     "ConcatParams",
     "ConvParams",
     "Int32",
+    "LeakyParams",
     "MeanParams",
     "PoolParams",
     "RescaleParams",
@@ -109,6 +110,24 @@ class PoolParams:
     pad_value: int
     counts: Int32
     clip: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class LeakyParams:
+    """leaky_relu, with a multiplier for either side of zero.
+
+    ``q' = clip(requantize(q - input_zero_point, m, s) + output_zero_point)``, with `multiplier` and
+    `right_shift` from the zero point on, `below_multiplier` and `below_right_shift` below it.
+    """
+
+    multiplier: int
+    right_shift: int
+    below_multiplier: int
+    below_right_shift: int
+    input_zero_point: int
+    output_zero_point: int
+    clip: tuple[int, int]
+    rounding: str
 
 
 @dataclass(frozen=True)

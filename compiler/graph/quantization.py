@@ -14,6 +14,7 @@ from .params import (
     ConcatParams,
     ConvParams,
     Int32,
+    LeakyParams,
     MeanParams,
     PoolParams,
     RescaleParams,
@@ -25,6 +26,7 @@ __all__ = [
     "AddParams",
     "ConcatParams",
     "ConvParams",
+    "LeakyParams",
     "MeanParams",
     "PoolParams",
     "RescaleParams",
@@ -32,6 +34,7 @@ __all__ = [
     "average_multiplier",
     "concat_params",
     "conv_params",
+    "leaky_params",
     "mean_params",
     "pool_params",
     "rescale_params",
@@ -177,6 +180,33 @@ def pool_params(graph: Graph, node: Node) -> PoolParams:
         pad_value=lowest if node.op == "max_pool2d" else 0,
         counts=np.outer(rows, columns).astype(np.int32),
         clip=node.attrs["clip"],
+    )
+
+
+def leaky_params(graph: Graph, node: Node) -> LeakyParams:
+    """Return the integer parameters of a leaky_relu node, rounded once.
+
+    Raises
+    ------
+    ModelError
+        A tensor has no quantization, or `alpha` is negative.
+    """
+    _require(node, "leaky_relu")
+    output = graph.output_tensor(node)
+    x, y = tensor_quant(graph.input_tensors(node)[0]), tensor_quant(output)
+    ratio = float(x.scale[0]) / float(y.scale[0])
+    m, shift = quantize_multiplier(ratio)
+    below, below_shift = quantize_multiplier(ratio * node.attrs["alpha"])
+    limits = np.iinfo(output.dtype)
+    return LeakyParams(
+        multiplier=m,
+        right_shift=-shift,
+        below_multiplier=below,
+        below_right_shift=-below_shift,
+        input_zero_point=int(x.zero_point[0]),
+        output_zero_point=int(y.zero_point[0]),
+        clip=(int(limits.min), int(limits.max)),
+        rounding="single",
     )
 
 

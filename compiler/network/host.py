@@ -11,6 +11,7 @@ from vdla.compiler.graph.quantization import (
     add_params,
     concat_params,
     conv_params,
+    leaky_params,
     mean_params,
     pool_params,
     rescale_params,
@@ -50,6 +51,7 @@ _PARAMS: Mapping[str, Callable[[Graph, Node], Any]] = {
     "conv_transpose2d": conv_params,
     "dense": conv_params,
     "depthwise_conv2d": conv_params,
+    "leaky_relu": leaky_params,
     "max_pool2d": pool_params,
     "mean": mean_params,
     "quantize": rescale_params,
@@ -58,7 +60,7 @@ _PARAMS: Mapping[str, Callable[[Graph, Node], Any]] = {
 }
 """Integer parameters of the operators that have some."""
 
-_NEED_SCALES = frozenset({"avg_pool2d", "dequantize", "mean", "quantize", "softmax"})
+_NEED_SCALES = frozenset({"avg_pool2d", "dequantize", "leaky_relu", "mean", "quantize", "softmax"})
 """Operators that mean nothing on plain integers."""
 
 

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _CONVOLUTIONS = ("avg_pool2d", "conv2d", "dense", "depthwise_conv2d", "mean")
-_ELEMENTWISE = ("add", "quantize", "relu", "relu6")
+_ELEMENTWISE = ("add", "leaky_relu", "quantize", "relu", "relu6")
 
 
 def unsupported(graph: Graph, node: Node, config: Config) -> str | None:

@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.graph import Graph, Node
-from vdla.compiler.graph.quantization import AddParams, add_params, rescale_params
+from vdla.compiler.graph.quantization import (
+    AddParams,
+    LeakyParams,
+    add_params,
+    leaky_params,
+    rescale_params,
+)
 from vdla.compiler.targets.vdla.intrinsics import alu, alu_imm, rq
-from vdla.compiler.te import Expr, Tensor, TensorIntrin, compute, requantize
+from vdla.compiler.te import Expr, Tensor, TensorIntrin, compute, maximum, requantize
 from vdla.config import Config
 from vdla.isa import AluOp
 
@@ -28,6 +34,8 @@ ParameterSet = tuple[int, int, int, int, str]
 class Work:
     """What is done to each operand, then to their sum: shift left, requantize.
 
+    A leaky ReLU requantizes its operand twice, once with either slope, and takes the greater one.
+
     Attributes
     ----------
     left_shifts : tuple of int
@@ -36,22 +44,27 @@ class Work:
         Of each operand; None where it is not requantized.
     final : ParameterSet
     clip : (int, int)
+    below : ParameterSet or None
+        Of the sum as well, with a leaky ReLU's slope below zero.
     """
 
     left_shifts: tuple[int, ...]
     scales: tuple[ParameterSet | None, ...]
     final: ParameterSet
     clip: tuple[int, int]
+    below: ParameterSet | None = None
 
     @property
     def sets(self) -> list[ParameterSet]:
         """The parameters of every requantization, in order."""
-        return [*(scale for scale in self.scales if scale is not None), self.final]
+        scales = (*self.scales, self.below)
+        return [*(scale for scale in scales if scale is not None), self.final]
 
     @property
     def passes(self) -> int:
-        """Cycles of the ALU a vector: a sum of two vectors takes two."""
-        return sum(map(bool, self.left_shifts)) + len(self.sets) + 2 * (len(self.scales) - 1)
+        """Cycles of the ALU a vector: a sum of two takes two, a copy and a maximum five."""
+        pairs = 2 * (len(self.scales) - 1) + (5 if self.below is not None else 0)
+        return sum(map(bool, self.left_shifts)) + len(self.sets) + pairs
 
     def reversed(self) -> Work:
         """Return the same work with its two operands exchanged."""
@@ -68,9 +81,11 @@ class Work:
 
 
 def work_of(graph: Graph, node: Node) -> Work:
-    """Return the work of an add, relu, relu6, clip or quantize node."""
+    """Return the work of an add, leaky_relu, relu, relu6, clip or quantize node."""
     if node.op == "add":
         return _addition(signed(add_params(graph, node), graph, node))
+    if node.op == "leaky_relu":
+        return _leaky(signed(leaky_params(graph, node), graph, node))
     scale = signed(rescale_params(graph, node), graph, node)
     final = (
         -scale.input_zero_point,
@@ -80,6 +95,22 @@ def work_of(graph: Graph, node: Node) -> Work:
         scale.rounding,
     )
     return Work((0,), (None,), final, scale.clip)
+
+
+def _leaky(leaky: LeakyParams) -> Work:
+    """Return a leaky ReLU's work; a multiplier of 1 and more is one below 1 of a shifted operand.
+
+    Rounding is monotonic, so with a slope of at most 1 the greater result is the right one.
+    """
+    left = max(0, -leaky.right_shift, -leaky.below_right_shift)
+    above, below = (
+        (-(leaky.input_zero_point << left), m, shift + left, leaky.output_zero_point, "single")
+        for m, shift in (
+            (leaky.multiplier, leaky.right_shift),
+            (leaky.below_multiplier, leaky.below_right_shift),
+        )
+    )
+    return Work((left,), (None,), above, leaky.clip, below)
 
 
 def _addition(add: AddParams) -> Work:
@@ -152,7 +183,12 @@ class Chain:
         if len(terms) == 2:
             total = compute(self._shape, lambda *i: terms[0][i] + terms[1][i], "sum")
             self.stages.append((total, alu(self._config, AluOp.ADD)))
-        return self._rescaled(total, *self._work.clip, "added")
+        if self._work.below is None:
+            return self._rescaled(total, *self._work.clip, "added")
+        low, high = (self._rescaled(total, *self._work.clip, n) for n in ("below", "above"))
+        greater = compute(self._shape, lambda *i: maximum(high[i], low[i]), "leaky")
+        self.stages.append((greater, alu(self._config, AluOp.MAX)))
+        return greater
 
     def _rescaled(self, x: Tensor, low: int, high: int, name: str) -> Tensor:
         k = next(self._set)

@@ -41,7 +41,12 @@ def unsupported_elementwise(graph: Graph, node: Node) -> str | None:
         return "an input is constant"
     if any(t.quant is None or str(t.dtype) not in DTYPES for t in tensors):
         return f"its tensors are not quantized {' or '.join(DTYPES)}"
-    shifts = [rescale_params(graph, node).right_shift] if node.op != "add" else []
+    if node.op == "leaky_relu" and not 0 <= node.attrs["alpha"] <= 1:
+        return "its slope is not in 0..1"
+    if node.op == "leaky_relu":
+        shifts = [shift for _, _, shift, _, _ in work_of(graph, node).sets]
+    else:
+        shifts = [rescale_params(graph, node).right_shift] if node.op != "add" else []
     if node.op == "add":
         add = add_params(graph, node)
         shifts += [*add.input_right_shift, add.output_right_shift]
@@ -86,7 +91,7 @@ def lower_elementwise(graph: Graph, node: Node, config: Config, *, vthreads: int
 def _tile(entries: int, work: Work, config: Config, vthreads: int) -> tuple[int, int]:
     """Return the entries of a tile, of one virtual thread, and the estimated cycles."""
     operands, params = len(work.scales), 3 * len(work.sets)
-    copies = operands * vthreads
+    copies = (operands + (work.below is not None)) * vthreads
     room = (config.acc_depth - params) // copies
     if moves_by_product(config):
         room = min(room, config.inp_depth // copies)

@@ -222,6 +222,10 @@ def _elements(draft: Draft, node: Node, output: Tensor) -> _Form | None:
     return _Form(names, _attrs(node, output.quant, output.dtype))
 
 
+def _leaky(draft: Draft, node: Node, output: Tensor) -> _Form | None:
+    return _elements(draft, node, output) if node.attrs["alpha"] >= 0 else None
+
+
 def _pool(draft: Draft, node: Node, output: Tensor) -> _Form | None:
     source = _activation(draft, node.inputs[0])
     if source is None or source.dtype != output.dtype:
@@ -295,6 +299,7 @@ _FORMS: Mapping[str, Callable[[Draft, Node, Tensor], _Form | None]] = {
     **dict.fromkeys(_RESCALED, _elements),
     **dict.fromkeys(_WEIGHT_AXIS, _weighted),
     "avg_pool2d": _pool,
+    "leaky_relu": _leaky,
     "max_pool2d": _pool,
 }
 """``(draft, node, quantized output) -> integer form or None``, by operator."""

@@ -37,6 +37,7 @@ _FORMS: Mapping[str, Form] = {
     "conv2d": Form.WEIGHTED,
     "dense": Form.WEIGHTED,
     "depthwise_conv2d": Form.WEIGHTED,
+    "leaky_relu": Form.RESCALING,
     "max_pool2d": Form.KEEPING,
     "mean": Form.RESCALING,
     "pad": Form.KEEPING,
@@ -64,6 +65,8 @@ def form_of(graph: Graph, node: Node) -> Form | None:
     if node.op == "softmax" and attrs.get("axis", -1) not in (-1, rank - 1):
         return None
     if node.op == "resize" and (attrs["mode"] != "nearest" or attrs["roi"] is not None):
+        return None
+    if node.op == "leaky_relu" and attrs["alpha"] < 0:
         return None
     if node.op == "mean" and 0 in attrs["axes"]:
         return None

@@ -209,6 +209,15 @@ def _requantize(node: Node, data: Value, target: Value, ratio: npt.ArrayLike) ->
     return np.asarray(scaled + target.quant.zero_point)
 
 
+def _leaky_relu(node: Node, inputs: Sequence[Value], output: Tensor) -> Array:
+    if not is_quantized(output):
+        return ELEMENTWISE["leaky_relu"](node, inputs, output)
+    data, target = inputs[0], Value(output, inputs[0].array)
+    slope = np.where(data.centred < 0, node.attrs["alpha"], 1.0)
+    scaled = rescale(data.centred, *fixed_point(data.scale / target.scale * slope), "single")
+    return store(scaled + target.quant.zero_point, output, None)
+
+
 def _quantize(node: Node, inputs: Sequence[Value], output: Tensor) -> Array:
     data, target = inputs[0], Value(output, inputs[0].array)
     if data.array.dtype.kind in "iu":
@@ -253,6 +262,7 @@ OPERATORS: Mapping[str, Operator] = {
     "dense": _dense,
     "depthwise_conv2d": _depthwise_conv2d,
     "dequantize": _dequantize,
+    "leaky_relu": _leaky_relu,
     "lrn": _lrn,
     "matmul": _matmul,
     "max_pool2d": _max_pool2d,

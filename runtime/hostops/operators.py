@@ -156,6 +156,17 @@ def _rescale(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Arr
     return _rescaled(centred, layer, output)
 
 
+def _leaky_relu(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:
+    p = layer.params
+    if not p:
+        return ELEMENTWISE["leaky_relu"](layer, inputs, output)
+    centred = inputs[0].array.astype(np.int64) - p["input_zero_point"]
+    below = requantize(centred, p["below_multiplier"], p["below_right_shift"], p["rounding"])
+    above = requantize(centred, p["multiplier"], p["right_shift"], p["rounding"])
+    scaled = np.where(centred < 0, below, above)
+    return saturated(scaled + p["output_zero_point"], p["clip"], output.dtype)
+
+
 def _quantize(layer: Layer, inputs: Sequence[Operand], output: TensorInfo) -> Array:
     if layer.params:
         return _rescale(layer, inputs, output)
@@ -215,6 +226,7 @@ KERNELS: Mapping[str, Kernel] = {
     "dense": _weighted,
     "depthwise_conv2d": _weighted,
     "dequantize": _dequantize,
+    "leaky_relu": _leaky_relu,
     "lrn": lrn,
     "matmul": _matmul,
     "max_pool2d": _max_pool2d,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.one_operator import network, outcome
+from tests.one_operator import network, outcome, quant
 from vdla.runtime.hostops.special import erf
 
 SHAPES = [(), (1,), (7,), (1, 5), (2, 3, 4), (1, 2, 3, 4), (2, 1, 2, 1, 3)]
@@ -53,6 +53,15 @@ def test_ends_of_the_range(op: str) -> None:
         if op == "hard_swish":
             want[-1] = np.nan  # -inf * 0
     np.testing.assert_allclose(outcome(network(op, [x], attrs), x), want, 1e-6)
+
+
+def test_a_leaky_relu_of_integers_is_rounded_once() -> None:
+    x = np.arange(-128, 128).astype(np.int8)[np.newaxis]
+    graph = network("leaky_relu", [x], {"alpha": 0.125}, quants=[quant(0.5, 3), quant(0.25, -7)])
+    steps = 2.0 * (x.astype(np.float64) - 3)
+    steps = np.where(steps < 0, steps / 8, steps)
+    want = np.clip(np.floor(steps + 0.5) - 7, -128, 127)
+    np.testing.assert_array_equal(outcome(graph, x), want)
 
 
 def test_erf_between_its_points() -> None:

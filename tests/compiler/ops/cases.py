@@ -96,6 +96,12 @@ CASES: dict[str, Callable[[], Graph]] = {
     "mean-1x1-image": lambda: nodes.mean((1, 1, 1, 3), scales=(0.5, 0.7)),
     "relu": lambda: nodes.rescale("relu", (1, 7, 5, 20), clip=(-5, 127)),
     "relu6": lambda: nodes.rescale("relu6", (3, 7, 5, 3), clip=(-128, 44), zeros=(0, -128)),
+    "leaky-tenth": lambda: nodes.leaky((1, 7, 5, 20), 0.1),
+    "leaky-eighth-onto-finer": lambda: nodes.leaky(
+        (3, 5, 4, 20), 0.125, scales=(0.5, 0.13), zeros=(-128, 90)
+    ),
+    "leaky-flat": lambda: nodes.leaky((1, 7, 5, 3), 0.0, zeros=(127, -128)),
+    "leaky-straight": lambda: nodes.leaky((1, 1, 1, 255), 1.0, scales=(0.5, 0.5), zeros=(0, 0)),
     "quantize-1x1-image": lambda: nodes.rescale("quantize", (1, 1, 1, 255), zeros=(-128, 127)),
     "quantize-batch-4": lambda: nodes.rescale(
         "quantize", (4, 20), zeros=(127, 127), scales=(0.5, 0.500001)
@@ -158,6 +164,7 @@ CASES: dict[str, Callable[[], Graph]] = {
         nodes.pool("max_pool2d", (1, 7, 5, 20), (3, 3), strides=(2, 2), pads=ONE, clip=(0, 90))
     ),
     "uint8-add": lambda: nodes.as_uint8(nodes.add((1, 7, 5, 20), clip=(-128, 90))),
+    "uint8-leaky": lambda: nodes.as_uint8(nodes.leaky((1, 7, 5, 20), 0.3, scales=(0.5, 0.4))),
     "uint8-relu6": lambda: nodes.as_uint8(nodes.rescale("relu6", (3, 7, 5, 3), clip=(-128, 44))),
     "uint8-to-int8": lambda: nodes.mixed(nodes.rescale("quantize", (1, 5, 4, 20)), "x"),
     "int8-to-uint8": lambda: nodes.mixed(nodes.rescale("quantize", (1, 5, 4, 20)), "y"),
@@ -179,6 +186,7 @@ RECHECKED = (
     "depthwise-2-a-channel",
     "mean-7x5",
     "relu6",
+    "leaky-eighth-onto-finer",
     "grouped-24-to-24",
     "uint8-conv-few-beyond",
     "uint8-conv-all-beyond",

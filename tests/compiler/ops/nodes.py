@@ -231,6 +231,17 @@ def rescale(
     return one_node(op, [x], shape, scales[1], zeros[1], attrs)
 
 
+def leaky(
+    shape: Sequence[int],
+    alpha: float,
+    *,
+    scales: tuple[float, float] = (0.5, 0.7),
+    zeros: Pair = (3, -5),
+) -> Graph:
+    x = activation("x", shape, scales[0], zeros[0])
+    return one_node("leaky_relu", [x], shape, scales[1], zeros[1], {"alpha": alpha})
+
+
 def as_uint8(graph: Graph, weight_zero: int = 128, beyond: int | None = None) -> Graph:
     """Return a graph with every value 128 higher, so that all that is int8 becomes uint8.
 

@@ -69,6 +69,11 @@ def test_a_multiplier_of_one_and_more() -> None:
     )
 
 
+def test_a_slope_above_one() -> None:
+    assert refusal(nodes.leaky((1, 3), 1.5)) == "its slope is not in 0..1"
+    assert refusal(nodes.leaky((1, 3), 0.1, scales=(0.5, 0.01))) is None
+
+
 def test_weights_that_are_computed() -> None:
     graph = nodes.dense((1, 20), 3)
     tensors = {**graph.tensors, "w": replace(graph.tensors["w"], data=None)}

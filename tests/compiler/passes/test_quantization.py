@@ -199,6 +199,19 @@ def test_movements_of_bytes_shift_their_fill_and_range() -> None:
     assert after.nodes[2].attrs["clip"] == (-28, 127)
 
 
+@pytest.mark.parametrize(("alpha", "op"), [(0.1, "leaky_relu"), (-0.1, "quantize")])
+def test_a_leaky_relu_becomes_integer_unless_its_slope_is_negative(alpha: float, op: str) -> None:
+    net = QuantizedNet()
+    q = quant(0.1, 20)
+    x = net.op("quantize", net.input(1, 8), dtype=np.int8, quant=q, rounding="even")
+    x = net.op("leaky_relu", net.real(x), alpha=alpha)
+    x = net.op("quantize", x, dtype=np.int8, quant=quant(0.08, -3), rounding="even")
+    before = net.graph(net.real(x))
+    after = PASSES["fold_quantization"](before)
+    assert after.producer(after.nodes[-1].inputs[0]).op == op
+    assert after.nodes[1].op == ("leaky_relu" if alpha > 0 else "dequantize")
+
+
 def test_uint8_stays_where_an_operator_computes_on_it() -> None:
     net = QuantizedNet()
     q = quant(0.1, 100)
