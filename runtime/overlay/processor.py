@@ -79,7 +79,7 @@ def processor(board: Board, config: Config, clock_mhz: float) -> Processor:
 
 
 def _zynq_7000(board: Board, config: Config, clock_mhz: float) -> Processor:
-    derived = {}
+    derived: dict[str, str] = {}
     for clock, mhz, (first, second) in _divided(board, clock_mhz):
         derived |= {
             f"PCW_FPGA_FCLK{clock}_ENABLE": "0" if clock else "1",
