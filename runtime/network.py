@@ -50,17 +50,25 @@ class Answer:
         Of that pass.
     images : int
         How many images took part in it.
+    clock_mhz : float
+        What the device counted its cycles at.
     """
 
     outputs: Mapping[str, Array]
     counters: list[Counters]
     timing: Timing
     images: int
+    clock_mhz: float
 
     @property
     def cycles(self) -> int | None:
         """Cycles of the pass; None on a device without time."""
         return cycles_of(self.counters)
+
+    @property
+    def accelerator_seconds(self) -> float | None:
+        """What the cycles take; None on a device without time."""
+        return None if self.cycles is None else self.cycles / self.clock_mhz / 1e6
 
 
 class Network:
@@ -233,7 +241,7 @@ class Network:
                     name: array[index] if self.module.per_image else array
                     for name, array in outputs.items()
                 }
-                yield Answer(rows, outcome.counters, outcome.timing, count)
+                yield Answer(rows, outcome.counters, outcome.timing, count, outcome.clock_mhz)
 
     def run(
         self,
@@ -286,10 +294,12 @@ class Network:
         counters: list[Counters] = []
         timings: list[Timing] = []
         seconds, difference = 0.0, None
+        clock_mhz = self.config.clock_mhz
         for index, outcome in enumerate(self._outcomes(parts, device, tell, waves)):
             outputs.append(self._outputs(outcome))
             counters = counters or outcome.counters
             timings.append(outcome.timing)
+            clock_mhz = outcome.clock_mhz
             seconds += sum(c.cpu_seconds for c in outcome.counters)
             if check and difference is None:
                 first = sum(counts[:index])
@@ -299,6 +309,7 @@ class Network:
             outputs=join_outputs(self.module, outputs, stacked),
             counters=counters,
             timings=timings,
+            clock_mhz=clock_mhz,
             sim_seconds=seconds,
             passes=sum(groups_of(count, self.module) for count in counts),
             images_a_pass=min(counts[0], self.config.batch),

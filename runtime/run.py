@@ -44,6 +44,8 @@ class Run:
         One a program, for one pass of the network: `Config.batch` images at most.
     timings : sequence of Timing
         Where the time of each group of passes went that shared a device's memories.
+    clock_mhz : float
+        What the device counted its cycles at.
     sim_seconds : float
         Processor time that the simulator took for all passes, values included; neither imports nor
         just-in-time compilation, nor the operators on the cpu.
@@ -61,6 +63,7 @@ class Run:
     outputs: Mapping[str, NDArray[Any]]
     counters: Sequence[Counters]
     timings: Sequence[Timing]
+    clock_mhz: float
     sim_seconds: float
     passes: int
     images_a_pass: int
@@ -101,6 +104,7 @@ class Run:
         simulated = None if cycles is None else cycles * self.passes
         summary = {
             "cycles": cycles,
+            "clock_mhz": self.clock_mhz,
             "mac_cycles_ideal": ideal,
             "mac_utilization": ideal / cycles if cycles else None,
             "layers": self._layers(),

@@ -80,9 +80,12 @@ class Outcome:
     counters : list of Counters
         One a program.
     timing : Timing
+    clock_mhz : float
+        What the device counted its cycles at.
     """
 
     values: dict[str, Array]
+    clock_mhz: float
     buffers: dict[int, Array] = field(default_factory=dict)
     counters: list[Counters] = field(default_factory=list)
     timing: Timing = field(default_factory=Timing)
@@ -230,7 +233,7 @@ class _Pass:
         self._staged: list[tuple[int, Bytes]] = []
         self._fetched: dict[int, Bytes] = {}
         self._finished = False
-        self.outcome = Outcome(dict(inputs))
+        self.outcome = Outcome(dict(inputs), session.device.config.clock_mhz)
         self._timing = self.outcome.timing
         self._timing.begin = time.perf_counter()
         most = session.device.images * session.module.config.batch

@@ -18,8 +18,9 @@ from vdla.runtime.cli.options import (
     TargetOption,
     read_config,
 )
-from vdla.runtime.cli.output import note, progress_bar
-from vdla.runtime.cli.report import show_run
+from vdla.runtime.cli.output import emit_json, note, progress_bar
+from vdla.runtime.cli.remote import run_on_board
+from vdla.runtime.cli.report import show_run, summarize
 from vdla.runtime.cli.streaming import read_labels, stream_images
 from vdla.runtime.cli.traces import TraceOption, trace_network, trace_of
 from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, note_empty, waves_of
@@ -86,6 +87,11 @@ def execute(
     network = api.load(file, config=settings)
     if labels is not None:
         network = network.labelled(read_labels(labels))
+    host = device.removeprefix("pynq@")
+    if host != device:
+        given = {"--image": image, "--images": images, "--input": input_file, "--labels": labels}
+        run_on_board(host, file, given, check=check, as_json=as_json)
+        return
     if images is not None:
         stream_images(network, images, device, as_json=as_json)
         return
@@ -120,12 +126,11 @@ def run_network(
     inputs = _inputs(network, image, input_file) if shown is None else shown.images
     with progress_bar("running") as progress:
         run = network.run(inputs, device=device, check=check, progress=progress, waves=waves)
-    show_run(
-        run,
-        as_json=as_json,
-        names=network.labels,
-        labels=None if shown is None else shown.labels,
-    )
+    summary = summarize(run, network.labels, None if shown is None else shown.labels)
+    if as_json:
+        emit_json(summary)
+    else:
+        show_run(summary)
     if not network.programs:
         note("nothing of this network runs on the accelerator; vdla import MODEL says why")
     if waves is not None:

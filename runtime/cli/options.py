@@ -79,7 +79,7 @@ TargetOption = Annotated[
         "--device",
         metavar="NAME",
         help="functional: results only; cycle: results and exact timing; rtl: the gateware, "
-        "simulated.",
+        "simulated; pynq: the board that this is; pynq@HOST: a board on the network.",
     ),
 ]
 LabelsOption = Annotated[

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vdla.runtime.cli.output import emit_json, fits, show_table
+from vdla.runtime.cli.output import fits, show_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vdla.runtime.run import Run
 
-__all__ = ["class_words", "show_run", "top_classes"]
+__all__ = ["class_words", "show_run", "summarize", "top_classes"]
 
 TOP = 5
 MAX_IMAGES_SHOWN = 10
@@ -56,19 +56,14 @@ def top_classes(
     ]
 
 
-def show_run(
-    run: Run,
-    *,
-    as_json: bool,
-    names: Sequence[str] = (),
-    labels: Sequence[int] | None = None,
-) -> None:
-    """Print a run to stdout, as a table or as JSON.
+def summarize(
+    run: Run, names: Sequence[str] = (), labels: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """Return what a run gave, as JSON takes it.
 
     Parameters
     ----------
     run : Run
-    as_json : bool
     names : sequence of str
         What each class is called, where that is known.
     labels : sequence of int, optional
@@ -78,15 +73,19 @@ def show_run(
     summary["classes"] = top_classes(list(run.outputs.values())[-1], names)
     if labels is not None:
         summary["labels"] = list(labels)
-    if as_json:
-        emit_json(summary)
-        return
+    if run.first_difference is not None:
+        summary["first_difference"] = run.first_difference
+    return summary
+
+
+def show_run(summary: Mapping[str, Any]) -> None:
+    """Print what `summarize` makes of a run: a table of its layers, totals, classes."""
     _show_layers(summary["layers"])
     typer.echo()
     _show_totals(summary)
-    if run.first_difference is not None:
-        typer.echo(f"first difference: {run.first_difference}")
-    _show_classes(summary["classes"], labels)
+    if "first_difference" in summary:
+        typer.echo(f"first difference: {summary['first_difference']}")
+    _show_classes(summary["classes"], summary.get("labels"))
 
 
 def class_words(best: Sequence[Mapping[str, Any]]) -> str:
@@ -129,13 +128,16 @@ def _show_layers(layers: Sequence[Mapping[str, Any]]) -> None:
 def _show_totals(summary: Mapping[str, Any]) -> None:
     if summary["cycles"] is not None:
         typer.echo(
-            f"{summary['cycles']:,} cycles on {summary['config']}; "
+            f"{summary['cycles']:,} cycles on {summary['config']}, "
+            f"{summary['cycles'] / summary['clock_mhz'] / 1e3:,.2f} ms at "
+            f"{summary['clock_mhz']:g} MHz; "
             f"{_number(summary['mac_cycles_ideal'])} would do at full MAC utilization "
             f"({_percent(summary['mac_utilization'])})"
         )
-    rate = summary["sim_cycles_per_second"]
-    speed = f", {rate / 1e6:.1f} million cycles a second" if rate else ""
-    typer.echo(f"simulated in {summary['sim_seconds']:.2f} s{speed}")
+    if summary["sim_seconds"]:
+        rate = summary["sim_cycles_per_second"]
+        speed = f", {rate / 1e6:.1f} million cycles a second" if rate else ""
+        typer.echo(f"simulated in {summary['sim_seconds']:.2f} s{speed}")
     if summary.get("bit_exact") is not None:
         typer.echo(
             "every layer equals the integer interpreter"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from vdla.runtime.network import Answer, Network
 
-__all__ = ["read_labels", "stream_images"]
+__all__ = ["read_labels", "show_stream", "stream_images"]
 
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff"})
 ARRAYS = frozenset({".npy"})
@@ -80,8 +80,6 @@ def stream_images(network: Network, images: Path, device: str, *, as_json: bool)
     with progress_bar("running") as progress:
         read = _reading(files, network, names, skipped, progress)
         network.to(device)
-        assert network.device is not None
-        clock_mhz = network.device.config.clock_mhz
         begin = perf_counter()
         try:
             for answer in network.stream(read):
@@ -98,25 +96,25 @@ def stream_images(network: Network, images: Path, device: str, *, as_json: bool)
     if not answers:
         raise InputError(f"--images must hold an image that can be read, and {images} holds none")
     rows = [
-        _row(name, answer, network, clock_mhz)
+        _row(name, answer, network.labels)
         for name, answer in zip(names, answers, strict=failure is None)
     ]
     report: dict[str, Any] = {
         "device": device,
         "config": network.config.name,
         "config_hash": f"{network.config.hash:016x}",
-        "clock_mhz": clock_mhz,
+        "clock_mhz": answers[0].clock_mhz,
         "images": rows,
         "skipped": skipped,
         "seconds": {part: _median(rows, part) for part in PARTS},
         # A simulator's own speed says nothing of the machine that it simulates.
         "frames_per_second": len(rows) / elapsed if device in HARDWARE else None,
-        "accelerator_frames_per_second": _most_frames(answers, clock_mhz),
+        "accelerator_frames_per_second": _most_frames(answers),
     }
     if as_json:
         emit_json(report)
     else:
-        _show(report)
+        show_stream(report)
     if failure is not None:
         note(f"stopped after {len(rows)} images")
         raise failure
@@ -164,17 +162,17 @@ def _reading(
             yield image
 
 
-def _row(name: str, answer: Answer, network: Network, clock_mhz: float) -> dict[str, Any]:
+def _row(name: str, answer: Answer, labels: Sequence[str]) -> dict[str, Any]:
     import numpy as np
 
     scores = np.asarray(list(answer.outputs.values())[-1])
-    cycles, timing = answer.cycles, answer.timing
+    timing = answer.timing
     return {
         "file": name,
-        "classes": top_classes(scores[np.newaxis], network.labels)[0],
-        "cycles": cycles,
+        "classes": top_classes(scores[np.newaxis], labels)[0],
+        "cycles": answer.cycles,
         "seconds": {
-            "accelerator": None if cycles is None else cycles / clock_mhz / 1e6,
+            "accelerator": answer.accelerator_seconds,
             "processor": timing.processor,
             "transfers": timing.transfers,
             "end to end": timing.end - timing.begin,
@@ -182,11 +180,14 @@ def _row(name: str, answer: Answer, network: Network, clock_mhz: float) -> dict[
     }
 
 
-def _most_frames(answers: Sequence[Answer], clock_mhz: float) -> float | None:
+def _most_frames(answers: Sequence[Answer]) -> float | None:
     """Return the images a second that the accelerator takes if it never waits for the processor."""
-    cycles = [None if a.cycles is None else a.cycles / a.images for a in answers]
-    total = sum(c for c in cycles if c is not None)
-    return len(answers) / total * clock_mhz * 1e6 if total and None not in cycles else None
+    total = 0.0
+    for answer in answers:
+        if not answer.accelerator_seconds:
+            return None
+        total += answer.accelerator_seconds / answer.images
+    return len(answers) / total
 
 
 def _median(rows: Sequence[dict[str, Any]], part: str) -> float | None:
@@ -194,7 +195,8 @@ def _median(rows: Sequence[dict[str, Any]], part: str) -> float | None:
     return median(values) if values else None
 
 
-def _show(report: dict[str, Any]) -> None:
+def show_stream(report: Mapping[str, Any]) -> None:
+    """Print what `stream_images` makes of a folder: classes image by image, and times."""
     for row in report["images"]:
         typer.echo(f"{row['file']}: {class_words(row['classes'])}")
     typer.echo()

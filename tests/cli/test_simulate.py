@@ -18,6 +18,7 @@ from vdla.errors import InputError
 
 SUMMARY: dict[str, Any] = {
     "cycles": 1_234_567,
+    "clock_mhz": 100.0,
     "mac_cycles_ideal": 1_111_111,
     "mac_utilization": 0.9,
     "layers": [
