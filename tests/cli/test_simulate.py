@@ -149,7 +149,8 @@ def test_the_table_shows_each_layer_and_what_it_waited_for(
     assert " ".join(lines[1].split()) == first
     assert " ".join(lines[2].split()) == "softmax softmax cpu - - - - -"
     assert lines[4] == (
-        "1,234,567 cycles on pynq-z1; 1,111,111 would do at full MAC utilization (90.0 %)"
+        "1,234,567 cycles on pynq-z1, 12.35 ms at 100 MHz; "
+        "1,111,111 would do at full MAC utilization (90.0 %)"
     )
     assert lines[5] == "simulated in 0.25 s, 4.9 million cycles a second"
     assert lines[6] == "classes (score): 1 (9), 3 (9), 0 (3), 5 (1), 4 (0)"
