@@ -124,6 +124,7 @@ def read_axis(name: str, given: object) -> Axis:
         raise InputError(
             f"The axis {name} must hold at least one value, not []: add one, or leave it out."
         )
+    read: tuple[Mapping[str, Any], ...]
     if _known(name):
         read = tuple({name: _checked(name, value)} for value in values)
     else:

@@ -128,14 +128,14 @@ def _dask(networks: Networks, client: Client) -> Pool:
     from distributed import as_completed
 
     def work(jobs: Sequence[Job]) -> Iterator[tuple[str, dict[str, Any]]]:
-        sent: dict[str, Future] = {}
+        sent: dict[str, Future[Any]] = {}
         waiting: dict[Any, str] = {}
         for key, point in jobs:
             without = point.options["without"]
             try:
-                network = networks.get(point.network, without)
-            except VdlaError as error:
-                yield key, failure(error)
+                network: Any = networks.get(point.network, without)
+            except VdlaError as refused:
+                yield key, failure(refused)
                 continue
             if not isinstance(network, str):  # once for all points; made again if a worker is lost
                 label = networks.label(point.network, without)
@@ -154,7 +154,7 @@ def _dask(networks: Networks, client: Client) -> Pool:
     return work
 
 
-def _submit(client: Client, key: str, point: Point, network: str | Graph | Future) -> Future:
+def _submit(client: Client, key: str, point: Point, network: Any) -> Future[Any]:
     device = point.options["device"]
     if device not in HARDWARE:
         return client.submit(_evaluate, point, network, key=f"vdla-{key}")

@@ -148,14 +148,19 @@ def _networks(given: object, folder: Path) -> dict[str, str | Path | Graph]:
                 raise InputError(
                     f"A network must be a file that exists, not {value}: correct its name."
                 )
-        elif hasattr(network, "nodes") and hasattr(network, "tensors"):
-            name, value = network.name, network
+        elif (name := _graph_name(network)) is not None:
+            value = network
         else:
             raise InputError(f"A network must be a file, a name or a Graph, not {network!r}.")
         if name in found:
             raise InputError(f"Networks must have different names, not {name} twice: rename one.")
         found[name] = value
     return found
+
+
+def _graph_name(network: Any) -> str | None:
+    """Return the name of a graph, None of anything else; the compiler stays unloaded."""
+    return str(network.name) if hasattr(network, "nodes") and hasattr(network, "tensors") else None
 
 
 def _configs(given: object, folder: Path) -> tuple[Config, ...]:

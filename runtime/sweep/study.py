@@ -38,7 +38,8 @@ def search(spec: Spec, evaluate: Callable[[Sequence[Point]], Rows]) -> list[Poin
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         sampler = optuna.samplers.TPESampler(seed=spec.seed, constant_liar=True)
-    directions = ["maximize" if name in MAXIMIZED else "minimize" for name in spec.objectives]
+    kinds = optuna.study.StudyDirection
+    directions = [kinds.MAXIMIZE if n in MAXIMIZED else kinds.MINIMIZE for n in spec.objectives]
     study = optuna.create_study(directions=directions, sampler=sampler)
     space = _space(spec)
     points: list[Point] = []
