@@ -6,7 +6,7 @@ write none, and for tests without a bitstream.
 
 from __future__ import annotations
 
-from xml.etree.ElementTree import Element, ElementTree, SubElement, indent, tostring
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from vdla.boards import CONTROLLER_BYTES, IP_NAME, VLNV, ZYNQ_7000, Board
 from vdla.config import Config
@@ -53,7 +53,7 @@ def hardware_handoff(
     if controller:
         modules.append(_controller(board, system))
     indent(root, "  ")
-    text = tostring(ElementTree(root).getroot(), encoding="unicode")
+    text = tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8" standalone="no" ?>\n{text}\n'
 
 
@@ -111,7 +111,7 @@ def _port(
 def _bus(module: Element, **attributes: str) -> None:
     found = module.find("BUSINTERFACES")
     parent = SubElement(module, "BUSINTERFACES") if found is None else found
-    interface = SubElement(parent, "BUSINTERFACE", VLNV=_AXI, **attributes)
+    interface = SubElement(parent, "BUSINTERFACE", {"VLNV": _AXI, **attributes})
     SubElement(interface, "PARAMETERS")
 
 

@@ -16,6 +16,9 @@ from .layouts import address_bits
 __all__ = ["Top", "top_signature"]
 
 _INCREMENTING = 0b01
+_DATA = 0b000
+"""Unprivileged, secure, data; a port without a driver would become an input."""
+
 _CACHE = 0b0011
 """Normal, non-cacheable, bufferable: what the HP ports expect."""
 
@@ -93,6 +96,7 @@ class Top(wiring.Component):
                 self._port(channel, "size").eq(size),
                 self._port(channel, "burst").eq(_INCREMENTING),
                 self._port(channel, "cache").eq(_CACHE),
+                self._port(channel, "prot").eq(_DATA),
                 self._port(channel, "valid").eq(side.request_valid),
                 side.request_ready.eq(self._port(channel, "ready")),
             ]

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from vdla.boards import BOARDS, ZYNQ_7000
-from vdla.config import TINY
+from vdla.config import TINY, Config
 from vdla.errors import ConfigError, DeviceError
-from vdla.runtime.overlay.core import ip_wrapper
+from vdla.gateware.export import to_rtlil
+from vdla.gateware.top import Top
+from vdla.runtime.overlay.core import CORE, IP, ip_wrapper
 from vdla.runtime.overlay.job import Job
 from vdla.runtime.overlay.vivado_script import vivado_script
+from vdla.runtime.synthesis.yosys import run_yosys
 
 
 def build(folder: Path, name: str, edit: tuple[str, str] | None = None) -> None:
@@ -126,6 +129,32 @@ def test_interfaces_are_those_of_the_configuration() -> None:
     text = ip_wrapper(BOARDS["zcu104"].configuration)
     assert "XIL_INTERFACENAME m_axi, PROTOCOL AXI4, DATA_WIDTH 128, ADDR_WIDTH 40," in text
     assert "output wire [7:0] m_axi_arlen" in text
+
+
+@pytest.mark.parametrize(
+    "config",
+    [TINY, TINY.replace(axi_version=4, axi_data_bits=128, axi_burst_beats=64)],
+    ids=["axi3", "axi4"],
+)
+def test_the_core_fits_the_gateware_pin_by_pin(tmp_path: Path, config: Config) -> None:
+    pytest.importorskip("pyosys", reason="needs yosys; install it with: pip install 'vdla[hw]'")
+    (tmp_path / "vdla.il").write_text(to_rtlil(Top(config), CORE), encoding="utf-8")
+    (tmp_path / "vdla_ip.v").write_text(ip_wrapper(config), encoding="utf-8")
+    script = [
+        "logger -werror Resizing -werror implicitly",  # what it says of pins of other widths
+        "read_rtlil vdla.il",
+        "read_verilog vdla_ip.v",
+        f"hierarchy -check -top {IP}",
+        "proc",
+        "check -assert",
+    ]
+    run_yosys(script, tmp_path)
+    edited = ip_wrapper(config).replace(
+        ".m_axi_rdata(m_axi_rdata)", ".m_axi_rdata(m_axi_rdata[7:0])"
+    )
+    (tmp_path / "vdla_ip.v").write_text(edited, encoding="utf-8")
+    with pytest.raises(DeviceError, match="Resizing cell port"):
+        run_yosys(script, tmp_path)
 
 
 def test_a_configuration_must_fit_the_board_s_ports(tmp_path: Path) -> None:
