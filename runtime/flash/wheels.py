@@ -114,7 +114,7 @@ class _Wheel(metadata.Distribution):
                     return archive.read(name).decode()
         return None
 
-    def locate_file(self, path: object) -> Path:  # type: ignore[override]
+    def locate_file(self, path: object) -> Path:
         return Path(str(path))
 
 
@@ -135,7 +135,7 @@ def _checkout(own: metadata.Distribution) -> Path | None:
 def _goes_to(found: metadata.Distribution, wanted: Requirement, python: str) -> bool:
     """Return whether what is installed here is of pure Python and runs on the board's."""
     tags = found.read_text("WHEEL") or ""
-    needs = SpecifierSet(found.metadata.get("Requires-Python") or "")
+    needs = SpecifierSet(str(found.metadata.json.get("requires_python", "")))
     return (
         "Root-Is-Purelib: true" in tags
         and "-none-any" in tags

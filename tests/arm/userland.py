@@ -22,14 +22,18 @@ import pytest
 
 from vdla.runtime.cache import cache_folder
 
-__all__ = ["PYNQ_PYTHON", "USER", "Userland", "cached_root"]
+__all__ = ["BARE_PYTHON", "PYNQ_PYTHON", "USER", "Userland", "cached_root"]
 
 SUITE = "bookworm"
-PACKAGES = ("openssh-server", "python3-numpy", "python3-venv", "sudo")
+PACKAGES = ("openssh-server", "python3-numpy", "python3-venv")
 USER = "xilinx"
 """The user of PYNQ's images."""
+USER_ID = 1000
 PYNQ_PYTHON = "/usr/local/share/pynq-venv/bin/python3"
 """Where PYNQ's images have the Python that pynq is installed in."""
+
+BARE_PYTHON = "/usr/local/share/bare/bin/python3"
+"""One without numpy and pip."""
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc/qemu-arm")
 INSTALL = "apt-get install -y binfmt-support debootstrap qemu-user-static"
@@ -93,8 +97,9 @@ def cached_root() -> Userland:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one build for all of pytest's workers
         if not root.exists():
-            for left_over in folder.glob("*/"):  # of other recipes and of interrupted builds
-                shutil.rmtree(left_over)
+            for left_over in folder.iterdir():  # of other recipes and of interrupted builds
+                if left_over.is_dir():
+                    shutil.rmtree(left_over)
             with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as building:
                 made = Path(building, "root")
                 _build(made)
@@ -178,12 +183,12 @@ def _configure(root: Path) -> None:
     masters = root / "usr/share/base-passwd"
     users = (
         "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
-        f"{USER}:x:1000:1000::/home/{USER}:/bin/bash\n"
+        f"{USER}:x:{USER_ID}:{USER_ID}::/home/{USER}:/bin/bash\n"
     )
     passwd = (masters / "passwd.master").read_text(encoding="ascii").replace(":*:", ":x:")
     (root / "etc/passwd").write_text(passwd + users, encoding="ascii")
     group = (masters / "group.master").read_text(encoding="ascii").replace(":*:", ":x:")
-    (root / "etc/group").write_text(f"{group}{USER}:x:1000:\n", encoding="ascii")
+    (root / "etc/group").write_text(f"{group}{USER}:x:{USER_ID}:\n", encoding="ascii")
     # numpy's BLAS is what update-alternatives would point to.
     library = root / "usr/lib/arm-linux-gnueabihf"
     (root / "etc/ld.so.conf.d/00-blas.conf").write_text(
@@ -193,14 +198,19 @@ def _configure(root: Path) -> None:
     _call("ldconfig", root=root)
     home = root / "home" / USER
     home.mkdir()
-    os.chown(home, 1000, 1000)
+    os.chown(home, USER_ID, USER_ID)
     (root / "run/sshd").mkdir(parents=True, exist_ok=True)
 
+    _call("python3", "-m", "venv", "--without-pip", Path(BARE_PYTHON).parents[1], root=root)
     venv = Path(PYNQ_PYTHON).parents[1]
-    _call(
-        "python3", "-m", "venv", "--without-pip", "--system-site-packages", venv, root=root
-    )  # fmt: skip
+    plain = ["--without-pip", "--system-site-packages"]
+    _call("python3", "-m", "venv", *plain, venv, root=root)
     site = next((root / venv.relative_to("/")).glob("lib/python3*/site-packages"))
     for wheel in (root / "usr/share/python-wheels").glob("pip-*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site)
+    # Compiled once here, and not by every test.
+    _call(PYNQ_PYTHON, "-c", "import numpy, pip._internal.commands.install", root=root)
+    # On a board it belongs to root, reached with sudo; but a program that qemu runs is not given
+    # the rights of its set-user-ID bit.
+    _call("chown", "-R", f"{USER_ID}:{USER_ID}", root / venv.relative_to("/"))
