@@ -21,6 +21,7 @@ from vdla.runtime.cli import (
     listing,
     quantize,
     reading,
+    reporting,
     selftest,
     simulate,
     sweep,
@@ -90,6 +91,8 @@ app.command("run")(execute.execute)
 app.command("flash")(flash.flash)
 app.command("import")(reading.import_model)
 app.command("quantize")(quantize.quantize)
+app.command("report")(reporting.report)
+app.command("compare")(reporting.compare)
 app.command("disasm")(listing.disasm)
 app.command("asm")(listing.asm)
 app.command("selftest")(selftest.selftest)

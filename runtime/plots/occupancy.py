@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["buffer_occupancy", "occupancy_bins", "unit_occupancy"]
+__all__ = ["buffer_occupancy", "instruction_kinds", "occupancy_bins", "unit_occupancy"]
 
 Ints = NDArray[np.int64]
 Window = tuple[int, int]
@@ -38,7 +38,7 @@ def unit_occupancy(timeline: Timeline, window: Window | None = None) -> Figure:
     """Draw what load, compute and store work on, and the levels of the token queues below.
 
     A window of few instructions shows each as a bar; a long one shows, by kind of instruction, the
-    share of each bin's cycles in which a unit works.
+    share of each bin's cycles in which a unit works, and the most tokens in it.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _bars(timeline: Timeline, unit: str, window: Window) -> Iterator[tuple[str, 
     """Yield each kind of instruction, and when those of it work, cut to the window."""
     for part in timeline.parts:
         slices = part.slices(unit)
-        kinds = _kinds(part, slices.instruction)
+        kinds = instruction_kinds(part, slices.instruction)
         begins = np.maximum(part.begin + slices.begin, window[0])
         ends = np.minimum(part.begin + slices.begin + slices.busy, window[1])
         for index, kind in enumerate(KINDS):
@@ -152,7 +152,7 @@ def _bars(timeline: Timeline, unit: str, window: Window) -> Iterator[tuple[str, 
                 yield kind, begins[mine], ends[mine]
 
 
-def _kinds(part: Part, indices: Ints) -> Ints:
+def instruction_kinds(part: Part, indices: Ints) -> Ints:
     """Return the index in `KINDS` of instructions."""
     columns = part.result.table.columns[indices]
     opcode, memory = columns["opcode"], columns["memory_type"]
@@ -215,13 +215,12 @@ def _bare(ax: Axes) -> None:
 
 
 def _draw_tokens(ax: Axes, timeline: Timeline, begin: int, end: int) -> None:
-    most = 0
+    top = 1
     for index, queue in enumerate(TokenQueue):
-        cycles, levels = timeline.token_levels(queue.value)
-        times, shown = _shown(cycles, levels, begin, end)
-        most = max(most, int(shown.max()))
-        ax.step(times, shown, where="post", lw=0.9, color=SERIES[index], label=queue.value)
-    ax.set_ylim(0, max(most, 1) * 1.45)
+        edges, most, _ = _level_bins(*timeline.token_levels(queue.value), begin, end)
+        top = max(top, int(most.max()))
+        ax.stairs(most, edges, baseline=None, lw=0.9, color=SERIES[index], label=queue.value)
+    ax.set_ylim(0, top * 1.45)
     ax.set_ylabel("tokens")
     ax.yaxis.get_major_locator().set_params(integer=True)  # type: ignore[attr-defined]
     ax.grid(visible=True, axis="y")

@@ -110,7 +110,7 @@ def test_bars_of_units_are_the_busy_cycles(timeline: Timeline) -> None:
         assert sum(drawn.values()) == pytest.approx(sum(max(e - b, 0) for b, e in spans))
         if unit == "store":
             assert drawn.keys() == {"store"}
-    tokens = figure.axes[4].lines
+    tokens = figure.axes[4].patches
     assert [line.get_label() for line in tokens] == [
         "load->compute",
         "compute->load",
@@ -119,8 +119,12 @@ def test_bars_of_units_are_the_busy_cycles(timeline: Timeline) -> None:
     ]
     for line in tokens:
         cycles, levels = timeline.token_levels(str(line.get_label()))
-        for time, level in line.get_xydata()[:-1].tolist():
-            assert level == ([0, *levels][np.searchsorted(cycles, time, "right")])
+        values, edges, _ = line.get_data()
+        assert (edges[0], edges[-1]) == (begin, end)
+        every = np.concatenate([[0], levels])
+        for level, low, high in zip(values, edges, edges[1:], strict=False):
+            at = np.searchsorted(cycles, np.arange(low, high), "right")
+            assert set(every[at].tolist()) == {level}
 
 
 def test_long_windows_show_shares_of_the_same_cycles(
