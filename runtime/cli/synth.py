@@ -42,12 +42,15 @@ def synth(
     """Synthesize the accelerator with yosys and count LUTs, flip-flops, DSP slices, block RAM."""
     settings = read_config(config)
 
+    from vdla.runtime.area.kept import keep_report
     from vdla.runtime.synthesis import place, synthesize
 
     report: dict[str, Any]
     with progress_bar("synthesis") as progress:
         if pnr is None:
-            report, show = synthesize(settings, progress).to_dict(), _show_resources
+            counted = synthesize(settings, progress)
+            keep_report(counted)  # `vdla area` then knows it
+            report, show = counted.to_dict(), _show_resources
         else:
             report, show = place(settings, progress).to_dict(), _show_timing
     if output is not None:

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import vdla
+from vdla.config import Config
 from vdla.errors import InputError, VdlaError
+from vdla.runtime.area import area, boards_for, energy_mj
+from vdla.runtime.synthesis.parts import PARTS
 
 from .axes import FIELDS
 from .evaluate import OK
@@ -42,6 +45,13 @@ COLUMNS: Mapping[str, str] = {
     "mac_utilization": _REAL,
     "dram_bytes": _INT,
     "memory_used_bytes": _INT,
+    "lut": _INT,
+    "ff": _INT,
+    "dsp": _INT,
+    "bram36": _REAL,
+    "area_source": _TEXT,
+    "fits": _TEXT,
+    "energy_mj_model": _REAL,
     "layers_vdla": _INT,
     "layers_cpu": _INT,
     "bit_exact": _FLAG,
@@ -52,6 +62,8 @@ COLUMNS: Mapping[str, str] = {
 def row_of(point: Point, key: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a point.
 
+    LUTs and flip-flops are yosys's or a model's, as ``area_source`` says; ``fits`` names the boards
+    that have enough of everything. ``energy_mj_model`` compares designs and predicts no board.
     ``milliseconds`` are one pass at the configuration's clock, ``frames_per_second`` the images of
     such passes one after another; neither counts what the cpu computes.
     """
@@ -75,14 +87,25 @@ def row_of(point: Point, key: str, result: Mapping[str, Any]) -> dict[str, Any]:
     except VdlaError:
         return row
     row["config_hash"] = f"{config.hash:016x}"
+    row |= _area(config, point.base)
     if result["status"] == OK:
         row |= {name: result[name] for name in result.keys() & COLUMNS.keys()}
         row["memory_used_bytes"] = result["memory_bytes"]
         row["memory_bytes"] = config.memory_bytes
         if result["cycles"]:
             row["milliseconds"] = result["cycles"] / config.clock_mhz / 1e3
+            row["energy_mj_model"] = energy_mj(
+                config, macs=result["macs"] * result["images"], dram_bytes=result["dram_bytes"]
+            )
             row["frames_per_second"] = 1e3 * result["images"] / row["milliseconds"]
     return row
+
+
+def _area(config: Config, base: str) -> dict[str, Any]:
+    """Return what a configuration takes of the part of the board that it was changed from."""
+    known = area(config, PARTS.get(base, PARTS["pynq-z1"]).family)
+    fitting = [room.board for room in boards_for(config) if room.fits]
+    return {**known.total.to_dict(), "area_source": known.source, "fits": " ".join(fitting)}
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
