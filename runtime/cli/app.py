@@ -12,6 +12,7 @@ import vdla
 from vdla.errors import VdlaError
 from vdla.runtime.cli import (
     INTERRUPTED,
+    area,
     bench,
     bitstream,
     build,
@@ -99,6 +100,7 @@ app.command("selftest")(selftest.selftest)
 app.command("sweep")(sweep.sweep)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
+app.command("area")(area.area)
 app.command("bitstream")(bitstream.bitstream)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)
