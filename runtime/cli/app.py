@@ -16,6 +16,7 @@ from vdla.runtime.cli import (
     bench,
     bitstream,
     build,
+    calibrate,
     doctor,
     execute,
     flash,
@@ -96,6 +97,7 @@ app.command("report")(reporting.report)
 app.command("compare")(reporting.compare)
 app.command("disasm")(listing.disasm)
 app.command("asm")(listing.asm)
+app.command("calibrate")(calibrate.calibrate)
 app.command("selftest")(selftest.selftest)
 app.command("sweep")(sweep.sweep)
 app.command("verilog")(verilog.verilog)

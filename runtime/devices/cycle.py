@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,6 +26,8 @@ class CycleDevice(SimulatedDevice):
         _load_compiled_code()
 
     def _simulate(self, program: Program, base: int) -> Counters:
+        if program.config != self.config:  # the memory is the device's, whoever compiled for which
+            program = replace(program, config=self.config)
         result = cycle.run(program, self._memory, base=base)
         layers = {
             layer.name: LayerCounters(

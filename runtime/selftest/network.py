@@ -13,30 +13,35 @@ from vdla.module import Module, TensorInfo
 from vdla.runtime.device import Device
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.run import cycles_of
+from vdla.runtime.session import Outcome as Ran
 from vdla.runtime.session import Session
 
 from .report import FAILED, PASSED, Outcome
 
-__all__ = ["network_outcome"]
+__all__ = ["network_outcome", "run_once"]
 
 _GRADE = "network"
 
 
 def network_outcome(device: Device, module: Module, *, exact: bool) -> Outcome:
     """Run a network on drawn inputs, and compare outputs, and cycles where both have them."""
-    inputs = {name: _drawn(module.tensors[name]) for name in module.inputs}
-    with Session(module, FunctionalDevice(module.config)) as reference:
-        expected = reference.run(inputs).values
+    expected = run_once(module, FunctionalDevice(module.config)).values
     try:
-        outcome = Session(module, _Kept(device)).run(inputs)
+        outcome = run_once(module, device)
     except VdlaError as error:
         return Outcome(_GRADE, module.name, FAILED, str(error))
     cycles = cycles_of(outcome.counters)
-    model = None if cycles is None else _model_cycles(module, device, inputs)
+    model = None if cycles is None else _model_cycles(module, device)
     wrong = _first_difference(module, expected, outcome.values)
     if wrong is None and exact and model is not None and cycles != model:
         wrong = f"it must take {model} cycles, not {cycles}"
     return Outcome(_GRADE, module.name, FAILED if wrong else PASSED, wrong or "", cycles, model)
+
+
+def run_once(module: Module, device: Device) -> Ran:
+    """Run a network on drawn inputs, and leave the device open."""
+    inputs = {name: _drawn(module.tensors[name]) for name in module.inputs}
+    return Session(module, _Kept(device)).run(inputs)
 
 
 class _Kept:
@@ -61,13 +66,12 @@ def _drawn(info: TensorInfo) -> NDArray[Any]:
     return random.standard_normal(info.shape).astype(dtype)
 
 
-def _model_cycles(module: Module, device: Device, inputs: Mapping[str, Any]) -> int | None:
+def _model_cycles(module: Module, device: Device) -> int | None:
     try:
         from vdla.runtime.devices.cycle import CycleDevice
     except ModuleNotFoundError:
         return None
-    with Session(module, CycleDevice(device.config)) as session:
-        return cycles_of(session.run(inputs).counters)
+    return cycles_of(run_once(module, CycleDevice(device.config)).counters)
 
 
 def _first_difference(

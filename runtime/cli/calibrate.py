@@ -1,0 +1,130 @@
+"""``vdla calibrate``: the cycle model's memory, fitted to a device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vdla.errors import InputError
+from vdla.runtime.cli.options import (
+    DEFAULT_CONFIG,
+    ConfigOption,
+    JsonOption,
+    TargetOption,
+    read_config,
+)
+from vdla.runtime.cli.output import emit_json, note, progress_bar, show_table, write_file
+
+if TYPE_CHECKING:
+    from vdla.config import Config
+    from vdla.runtime.calibrate import Calibration
+
+__all__ = ["calibrate"]
+
+_BOARD_REPEATS = 9
+"""Runs of each program where other work shares the memory."""
+
+
+def calibrate(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="NET.vdla", help="A network to compare cycles of as well, before and after."
+        ),
+    ] = None,
+    device: TargetOption = "pynq",
+    config: ConfigOption = DEFAULT_CONFIG,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE.toml", help="Where to write the configuration."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance", metavar="X", help="Largest error of a program that is fitted, of 1."
+        ),
+    ] = 0.03,
+    rtl_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--rtl-memory",
+            metavar="CYCLES,BYTES",
+            help="Latency and bytes a cycle of the memory that rtl simulates, to try a fit on.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit DRAM latency and bandwidth of the cycle model to the cycles that a device counts."""
+    if out is not None and out.suffix != ".toml":
+        raise InputError(f"A configuration must be written to a .toml file, not to {out}.")
+    settings = read_config(config)
+
+    from vdla.module import load
+    from vdla.runtime.calibrate import fit
+    from vdla.runtime.devices import HARDWARE, open_device
+
+    network = None if file is None else load(file, settings)
+    opened = open_device(device, _machine(settings, rtl_memory, device))
+    try:
+        with progress_bar("calibrating") as progress:
+            found = fit(
+                opened,
+                config=settings,
+                network=network,
+                tolerance=tolerance,
+                repeats=_BOARD_REPEATS if device in HARDWARE else 1,
+                progress=progress,
+            )
+    finally:
+        opened.close()
+    if out is not None:
+        write_file(out, found.config.to_toml().encode())
+    if as_json:
+        emit_json(found.summary())
+    else:
+        _show(found)
+    if out is not None:
+        note(f"wrote {out}; name it with --config")
+
+
+def _machine(config: Config, memory: str | None, device: str) -> Config:
+    """Return the configuration to open a device with: its memory is the simulated one."""
+    if memory is None:
+        return config
+    if device != "rtl":
+        raise InputError(f"--rtl-memory must go with --device rtl, not {device}.")
+    latency, _, rate = memory.partition(",")
+    try:
+        return config.replace(
+            name=config.name, dram_latency_cycles=int(latency), dram_bytes_per_cycle=float(rate)
+        )
+    except ValueError:
+        raise InputError(
+            f"--rtl-memory must be cycles and bytes a cycle, such as 47,5.3, not {memory!r}."
+        ) from None
+
+
+def _show(found: Calibration) -> None:
+    rows = [
+        (
+            one.name,
+            "fitted" if one.fitted else "held out",
+            str(one.counted),
+            str(one.before),
+            f"{one.error_before:+.2%}",
+            str(one.after),
+            f"{one.error_after:+.2%}",
+        )
+        for one in found.timed
+    ]
+    columns = ("program", "part", "counted", "before", "error", "after", "error")
+    show_table(columns, rows, text_columns=2)
+    least = "at least " if found.at_least else ""
+    typer.echo(
+        f"\nlatency {found.config.dram_latency_cycles} cycles, {least}"
+        f"{found.config.dram_bytes_per_cycle:.3f} bytes a cycle; largest error {found.error:.2%}"
+    )
