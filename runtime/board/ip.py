@@ -16,6 +16,7 @@ import pynq
 from vdla.boards import VLNV
 from vdla.errors import DeviceError
 from vdla.program import Program
+from vdla.registers import Register
 from vdla.runtime.driver import Driver
 
 from .memory import ContiguousMemory
@@ -24,7 +25,8 @@ __all__ = ["VdlaIP"]
 
 _POLL_SECONDS = 0.001
 _LOOK_SECONDS = 0.1
-"""An interrupt that was lost, to a kernel without its UIO node for one, is made up for after it."""
+"""After it, it is seen whether the interrupt is lost."""
+_RAISED = Register.STATUS.bits("interrupt").mask
 _PROGRAMS = 16
 
 
@@ -50,6 +52,8 @@ class VdlaIP(pynq.DefaultIP):
 
     bindto = [VLNV]
 
+    _lost = False
+
     def __init__(self, description: dict[str, Any]) -> None:
         # pynq's interrupts arrive in the event loop that is current when they are made.
         self._loop, self._thread = _event_loop(), threading.get_ident()
@@ -63,8 +67,12 @@ class VdlaIP(pynq.DefaultIP):
 
     @property
     def interrupts(self) -> bool:
-        """Whether ends of programs are told by interrupt, and not polled for."""
-        return getattr(self, "interrupt", None) is not None
+        """Whether ends of programs are told by interrupt, and not polled for.
+
+        An overlay may be without; and pynq loses them all after an overlay was loaded while an
+        interrupt was waited for.
+        """
+        return getattr(self, "interrupt", None) is not None and not self._lost
 
     @property
     def cycles(self) -> int:
@@ -94,18 +102,19 @@ class VdlaIP(pynq.DefaultIP):
     def _pause(self, timeout_s: float) -> bool:
         """Wait for the interrupt where its event loop can be run, a moment elsewhere."""
         mine = threading.get_ident() == self._thread
-        if not mine or self._loop.is_running() or self._loop.is_closed():
+        if self._lost or not mine or self._loop.is_running() or self._loop.is_closed():
             time.sleep(min(timeout_s, _POLL_SECONDS))
             return False
         return self._loop.run_until_complete(self._pause_async(timeout_s))
 
     async def _pause_async(self, timeout_s: float) -> bool:
-        if asyncio.get_running_loop() is not self._loop:
+        if self._lost or asyncio.get_running_loop() is not self._loop:
             await asyncio.sleep(min(timeout_s, _POLL_SECONDS))
             return False
         try:
             await asyncio.wait_for(self.interrupt.wait(), min(timeout_s, _LOOK_SECONDS))
         except asyncio.TimeoutError:
+            self._lost = bool(self.driver.read(Register.STATUS) & _RAISED)
             return False
         except RuntimeError as error:  # pynq's controllers are of the overlay loaded last
             raise DeviceError(

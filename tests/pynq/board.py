@@ -97,7 +97,7 @@ class Fabric:
 
 
 class Controller:
-    """The AXI interrupt controller (AMD PG099) and the UIO node behind it."""
+    """The AXI interrupt controller (AMD PG099) and the UIO nodes of the lines that it may drive."""
 
     ISR, IPR, IER, IAR, SIE, CIE, MER = 0x00, 0x04, 0x08, 0x0C, 0x10, 0x14, 0x1C
 
@@ -107,15 +107,22 @@ class Controller:
         self.armed = False
         self.taken = 0
         self.lock = threading.RLock()
-        self.main, slave = pty.openpty()
-        tty.setraw(slave)
-        self.path = os.ttyname(slave)
-        self._slave = slave
-        threading.Thread(target=self._arm, daemon=True).start()
+        self.deaf = False
+        self.nodes: dict[int, tuple[int, int]] = {}
+        self.line = 0
+
+    def node(self, line: int) -> str:
+        """Return the path of a line's node."""
+        if line not in self.nodes:
+            self.nodes[line] = pty.openpty()
+            tty.setraw(self.nodes[line][1])
+            threading.Thread(target=self._arm, args=(line,), daemon=True).start()
+        return os.ttyname(self.nodes[line][1])
 
     def reset(self) -> None:
         with self.lock:
             self.pending = self.enabled = self.master = 0
+            self.armed = self.deaf = False
 
     def read(self, offset: int) -> int:
         with self.lock:
@@ -138,17 +145,17 @@ class Controller:
 
     def settle(self) -> None:
         with self.lock:
-            if self.level():
+            if self.level() and not self.deaf:
                 self.pending |= 1
             if self.armed and self.master == 3 and self.pending & self.enabled:
                 self.armed = False
                 self.taken += 1
-                os.write(self.main, (self.taken).to_bytes(4, "little"))
+                os.write(self.nodes[self.line][0], self.taken.to_bytes(4, "little"))
 
-    def _arm(self) -> None:
-        while os.read(self.main, 4):
+    def _arm(self, line: int) -> None:
+        while os.read(self.nodes[line][0], 4):
             with self.lock:
-                self.armed = True
+                self.armed = line == self.line
                 self.settle()
 
 
@@ -240,13 +247,14 @@ class RtlBoard(pynq.Device):
         self.address = self.controller_address = 0
         self.processor = np.zeros(0x400, np.uint32)
         pynq.buffer.libc, pynq.buffer.ctypes = self.default_memory, ctypes  # as on a board
-        pynq.interrupt.get_uio_irq = lambda irq: self.controller.path
+        pynq.interrupt.get_uio_irq = self.controller.node
 
     def plug(self, board: Board) -> None:
         """Become a board that has just been switched on."""
         self.switch_off()
         self.arch = "armv7l" if board.family == ZYNQ_7000 else "aarch64"
         self.address, self.controller_address = board.address, board.controller_address
+        self.controller.line = board.raw_interrupt
         self.unplugged, self.memory_bytes = "", MEMORY_BYTES
         self.processor[:] = 0
         if board.family == ZYNQ_7000:
@@ -259,8 +267,13 @@ class RtlBoard(pynq.Device):
             for pll in (0x20, 0x30):
                 self.processor[pll // 4] = 1 << 16 | feedback << 8
             self.processor[0xC0 // 4] = 1 << 24 | 1 << 16 | 10 << 8 | source
-        if hasattr(pynq.Clocks, "_real_instance"):  # made once, of the machine that pynq runs on
+        # What pynq keeps for as long as its process lives, which a board that is off has ended.
+        if hasattr(pynq.Clocks, "_real_instance"):
             del pynq.Clocks._real_instance
+        interrupts = pynq.interrupt._InterruptController
+        interrupts._controllers.clear()
+        for node in interrupts._uio_devices.values():
+            node.wait_events.clear()
 
     def switch_off(self) -> None:
         fabric, self.fabric = self.fabric, None

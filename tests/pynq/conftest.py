@@ -47,6 +47,18 @@ def board(
     monkeypatch.setenv("BOARD", name.upper())
     monkeypatch.setenv("VDLA_OVERLAYS", str(tmp_path / "overlays"))
     monkeypatch.delenv("VDLA_OVERLAY", raising=False)
+    from vdla.runtime.board import overlay
+
+    locks = []
+
+    class Kept(overlay.BoardLock):
+        def __init__(self, name: str) -> None:
+            super().__init__(name)
+            locks.append(self)
+
+    monkeypatch.setattr(overlay, "BoardLock", Kept)
     machine.plug(BOARDS[name])
     yield machine
     machine.switch_off()
+    for lock in locks:  # of a test that failed
+        lock.release()

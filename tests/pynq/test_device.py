@@ -11,64 +11,16 @@ import pytest
 
 from tests.pynq.board import MEMORY_BASE, RtlBoard
 from tests.pynq.overlays import write_overlay
+from tests.pynq.programs import PLUS_FIVE, SLOW, UOP, VALUES, prepare, run
 from vdla.boards import BOARDS, VLNV, ZYNQ_7000
 from vdla.config import TINY
-from vdla.isa import Alu, AluOp, Finish, Load, MemoryType, Store, decode_one, encode_uops
-from vdla.program import Program
 from vdla.runtime.board.ip import VdlaIP
 from vdla.runtime.devices.board import PynqDevice
-
-# acc[0] = value loaded from entry 0; acc[0] += 5; stored at entry 1.
-PLUS_FIVE = Program.from_instructions(
-    [
-        Load(memory_type=MemoryType.UOP, sram_base=0, dram_base=64, x_size=1),
-        Load(memory_type=MemoryType.ACC_8BIT, sram_base=0, dram_base=0, x_size=1),
-        Alu(uop_begin=0, uop_end=1, alu_opcode=AluOp.ADD, use_imm=True, imm=5, push_next=True),
-        Store(sram_base=0, dram_base=1, x_size=1, pop_prev=True, push_prev=True),
-        Finish(pop_next=True),
-    ],
-    TINY,
-    labels=["plus five"],
-    layer_of=[0] * 5,
-)
-# The same result after some 20,000 cycles.
-SLOW = Program.from_instructions(
-    [
-        *(decode_one(int(high) << 64 | int(low), TINY) for low, high in PLUS_FIVE.instructions[:2]),
-        Alu(
-            uop_begin=0,
-            uop_end=1,
-            iter_out=100,
-            iter_in=200,
-            alu_opcode=AluOp.MAX,
-            use_imm=True,
-            imm=0,
-        ),
-        *(decode_one(int(high) << 64 | int(low), TINY) for low, high in PLUS_FIVE.instructions[2:]),
-    ],
-    TINY,
-)
-UOP = encode_uops([0], [0], [0], TINY).view(np.uint8)
-VALUES = np.array([1, 2, 3, 100], np.uint8)
 
 
 @pytest.fixture
 def overlay(board: RtlBoard, name: str, tmp_path: Path) -> Path:
     return write_overlay(tmp_path / "overlays" / name, TINY, board=name)
-
-
-def prepare(device: PynqDevice) -> int:
-    base = device.allocate(1024)
-    device.write(base, VALUES)
-    device.write(base + 256, UOP)
-    return base
-
-
-def run(device: PynqDevice, base: int, program: Program = PLUS_FIVE) -> None:
-    device.write(base + 4, np.zeros(4, np.uint8))
-    device.launch(program, base)
-    device.wait()
-    np.testing.assert_array_equal(device.read(base + 4, 4), VALUES[None] + 5)
 
 
 def test_an_overlay_binds_our_driver_by_its_name(board: RtlBoard, overlay: Path) -> None:
@@ -137,6 +89,16 @@ def test_ends_of_programs_come_by_interrupt(board: RtlBoard, overlay: Path) -> N
     for _ in range(3):
         run(device, base, SLOW)
     assert board.controller.taken >= before + 3
+    device.close()
+
+
+def test_interrupts_that_are_lost_are_made_up_for(board: RtlBoard, overlay: Path) -> None:
+    device = PynqDevice(TINY)
+    base = prepare(device)
+    board.controller.deaf = True
+    run(device, base, SLOW)
+    assert not device.opened.ip.interrupts
+    run(device, base, SLOW)  # and polled for from then on
     device.close()
 
 
