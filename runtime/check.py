@@ -72,7 +72,7 @@ def _tensor(info: TensorInfo) -> Tensor:
 
 
 def spread(module: Module) -> Module:
-    """Return a module that does the same with no two buffers in one place.
+    """Return a module that does the same with no two buffers in one place, but parts in wholes.
 
     Every layer's output is then still there at the end. Only addresses of activations change, by
     whole pages; instructions, their order and their tokens stay, and so does their timing.
@@ -84,7 +84,14 @@ def spread(module: Module) -> Module:
     buffers = []
     for buffer in module.buffers:
         buffers.append(replace(buffer, offset=end))
-        end += -(-prod(buffer.shape) // _PAGE_BYTES) * _PAGE_BYTES
+        if buffer.inside is None:
+            end += -(-prod(buffer.shape) // _PAGE_BYTES) * _PAGE_BYTES
+    for number, buffer in enumerate(module.buffers):
+        whole = number
+        while (outer := module.buffers[whole].inside) is not None:
+            whole = outer
+        shift = buffers[whole].offset - module.buffers[whole].offset
+        buffers[number] = replace(buffer, offset=buffer.offset + shift)
     moved = replace(module, buffers=tuple(buffers), arena_bytes=end)
     programs = list(module.programs)
     for step in module.steps:

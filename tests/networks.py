@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,17 @@ class Draft:
             rounding="single",
             clip=FULL,
         )
+
+    def concat(self, name: str, *parts: str, axis: int = 3) -> str:
+        """Join tensors, by default along channels; all get the first one's scale."""
+        quant = self._tensors[parts[0]].quant
+        for part in parts[1:]:
+            self._tensors[part] = replace(self._tensors[part], quant=quant)
+        shape = list(self._tensors[parts[0]].shape)
+        shape[axis] = sum(self._tensors[part].shape[axis] for part in parts)
+        output = self._node(name, "concat", parts, tuple(shape), axis=axis)
+        self._tensors[output] = replace(self._tensors[output], quant=quant)
+        return output
 
     def softmax(self, name: str, x: str) -> str:
         self._tensors[f"{name}.out"] = Tensor(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ops import other_operand
@@ -28,10 +29,19 @@ class Layout:
     steps : list of Step
     buffers : list of (str, BufferShape)
         Tensor and blocked shape of each.
+    inside : dict of int to (int, int)
+        Of a buffer that is a part of another one: that, and its first byte there.
     """
 
     steps: list[Step] = field(default_factory=list)
     buffers: list[tuple[str, BufferShape]] = field(default_factory=list)
+    inside: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def root(self, buffer: int) -> int:
+        """Return the buffer that one is a part of, or a part of a part, or itself."""
+        while buffer in self.inside:
+            buffer = self.inside[buffer][0]
+        return buffer
 
 
 def blocked_shape(shape: tuple[int, ...], block: int, batch: int) -> BufferShape:
@@ -60,7 +70,8 @@ def lay_out(
 
     Consecutive operators on VDLA make one program. What is in host memory is packed before the
     program that needs it; what a cpu operator or the caller reads is unpacked after the program
-    that made it. Views need no step.
+    that made it. Views need no step: what is concatenated is written into one buffer, one part
+    behind the other.
 
     Before: ``conv a (cpu); conv b (vdla); add c = a + b (vdla); softmax d (cpu)``. After:
     ``execute a; pack a; launch [b, c]; unpack c; execute d``.
@@ -81,7 +92,7 @@ def lay_out(
         Whether what one operator on VDLA leaves the next one reads where it lies; or each result
         is unpacked and packed again.
     """
-    builder = _Builder(graph, config, kept_blocked)
+    builder = _Builder(graph, config, kept_blocked, _parts(graph, placed))
     heads = heads or {}
     absorbed = {head.name for head in heads.values()}
     for index, node in enumerate(graph.nodes):
@@ -89,6 +100,8 @@ def lay_out(
             continue
         if placed[node.name] != VDLA:
             builder.execute(index, node)
+        elif node.op == "concat":
+            builder.join(node)
         elif is_view(graph, node):
             builder.alias(node)
         else:
@@ -100,9 +113,24 @@ def lay_out(
     return builder.layout
 
 
+def _parts(graph: Graph, placed: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """Return the whole that a tensor is a part of on VDLA, and its first channel there."""
+    parts = {}
+    for node in graph.nodes:
+        if node.op == "concat" and placed[node.name] == VDLA:
+            first = 0
+            for tensor in graph.input_tensors(node):
+                parts[tensor.name] = (node.outputs[0], first)
+                first += tensor.shape[-1]
+    return parts
+
+
 class _Builder:
-    def __init__(self, graph: Graph, config: Config, kept_blocked: bool) -> None:
+    def __init__(
+        self, graph: Graph, config: Config, kept_blocked: bool, parts: Mapping[str, tuple[str, int]]
+    ) -> None:
         self.layout = Layout()
+        self._parts = parts
         self._graph = graph
         self._config = config
         self._kept_blocked = kept_blocked
@@ -126,6 +154,11 @@ class _Builder:
         """Let a view's output share the place of its input."""
         source = node.inputs[0]
         self._original[node.outputs[0]] = self._original.get(source, source)
+
+    def join(self, node: Node) -> None:
+        """Have every part of a concatenation in its place; what VDLA made is there already."""
+        for name in node.inputs:
+            self._place(name, self._config.block_out)
 
     def enqueue(self, index: int, node: Node, blocks: Blocks, head: Node | None) -> None:
         """Append an operator, with the one that is computed before it, to the current program."""
@@ -169,7 +202,8 @@ class _Builder:
             self.layout.steps.append(Pack(tensor, buffer))
             return buffer
         source = next(iter(places.values()))
-        if any(layer.writes == source for layer in self._run):
+        root = self.layout.root
+        if any(root(layer.writes) == root(source) for layer in self._run):
             self.close()
         buffer = self._new_buffer(tensor, block)
         self.layout.steps.append(Relayout(source, buffer))
@@ -180,4 +214,11 @@ class _Builder:
         self.layout.buffers.append((tensor, shape))
         index = len(self.layout.buffers) - 1
         self._places.setdefault(tensor, {})[block] = index
+        if tensor in self._parts and block == self._config.block_out:
+            whole, channel = self._parts[tensor]
+            outer = self._places.get(whole, {}).get(block)
+            if outer is None:
+                outer = self._new_buffer(whole, block)
+            bytes_before = channel // block * prod(shape[2:])
+            self.layout.inside[index] = (outer, bytes_before)
         return index

@@ -34,23 +34,27 @@ def aligned(nbytes: int) -> int:
 
 
 def lives(layout: Layout) -> list[Life]:
-    """Return the life of each buffer, in moments: one a step, one a layer inside a program."""
+    """Return the life of each buffer, in moments: one a step, one a layer inside a program.
+
+    A buffer with parts lives as long as any of them.
+    """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for moment, (reads, writes) in enumerate(
         touched for step in layout.steps for touched in _touched(step)
     ):
-        for buffer in (*reads, *writes):
+        for buffer in map(layout.root, (*reads, *writes)):
             first.setdefault(buffer, moment)
             last[buffer] = moment
-    return [Life(first[b], last[b]) for b in range(len(layout.buffers))]
+    roots = map(layout.root, range(len(layout.buffers)))
+    return [Life(first[b], last[b]) for b in roots]
 
 
 def place_buffers(layout: Layout, start: int, *, shared: bool = True) -> tuple[list[int], int]:
     """Return the offset of each buffer, and the end of the memory they need.
 
     The largest buffer is placed first, each at the lowest page where it meets no other in time and
-    in space.
+    in space. Parts lie where they do in their whole.
 
     Parameters
     ----------
@@ -64,7 +68,8 @@ def place_buffers(layout: Layout, start: int, *, shared: bool = True) -> tuple[l
     spans = lives(layout)
     offsets = [-1] * len(sizes)
     placed: list[int] = []
-    for buffer in sorted(range(len(sizes)), key=lambda b: (-sizes[b], spans[b].first, b)):
+    whole = [b for b in range(len(sizes)) if b not in layout.inside]
+    for buffer in sorted(whole, key=lambda b: (-sizes[b], spans[b].first, b)):
         taken = sorted(
             (offsets[b], offsets[b] + sizes[b])
             for b in placed
@@ -78,6 +83,12 @@ def place_buffers(layout: Layout, start: int, *, shared: bool = True) -> tuple[l
         offsets[buffer] = at
         placed.append(buffer)
     end = max((offsets[b] + sizes[b] for b in placed), default=start)
+    for part in layout.inside:
+        offsets[part], outer = 0, part
+        while outer in layout.inside:
+            outer, first = layout.inside[outer]
+            offsets[part] += first
+        offsets[part] += offsets[outer]
     return offsets, end
 
 

@@ -30,6 +30,7 @@ PASSES: Mapping[str, str] = {
     "gather": "channels are ordered so that weights which leave int8 share blocks",
     "flatten": "a dense layer reads an image as it lies, and is not left to the cpu",
     "thin": "convolutions of few channels are laid out anew while the host packs their input",
+    "concat": "what is concatenated by whole blocks is written side by side; nothing is copied",
     "fusion": "an addition is computed on the tiles of the convolution before it",
     "layout": "an operator reads the blocks that the one before left; nothing is unpacked between",
     "join": "consecutive operators make one program, so that weights come while others compute",
@@ -133,7 +134,11 @@ def compile_graph(
     memory = MemoryUse(
         constants=constants.image.size,
         activations=tensors_end - constants.image.size,
-        activations_unshared=sum(aligned(prod(shape)) for _, shape in layout.buffers),
+        activations_unshared=sum(
+            aligned(prod(shape))
+            for index, (_, shape) in enumerate(layout.buffers)
+            if index not in layout.inside
+        ),
         micro_ops=end - tensors_end,
     )
     return Module(
@@ -154,7 +159,12 @@ def compile_graph(
         outputs=graph.outputs,
         steps=tuple(layout.steps),
         programs=tuple(programs),
-        buffers=tuple(Buffer(t, s, o) for (t, s), o in zip(layout.buffers, offsets, strict=True)),
+        buffers=tuple(
+            Buffer(tensor, shape, offset, layout.inside.get(index, (None,))[0])
+            for index, ((tensor, shape), offset) in enumerate(
+                zip(layout.buffers, offsets, strict=True)
+            )
+        ),
         segments=(*segments, *uops),
         arena_bytes=end,
         memory=memory,

@@ -13,6 +13,7 @@ from vdla.config import Config
 from vdla.errors import ModelError
 
 from .host import host_refusal
+from .joining import join_refusal
 
 __all__ = [
     "CPU",
@@ -68,12 +69,13 @@ def place_nodes(graph: Graph, config: Config, place: Mapping[str, str] | None) -
 
 
 def placements(
-    graph: Graph, config: Config, place: Mapping[str, str] | None = None
+    graph: Graph, config: Config, place: Mapping[str, str] | None = None, *, joined: bool = True
 ) -> dict[str, Placement]:
     """Return where each node runs, by name; what runs nowhere included.
 
     Softmax, reshape, quantize and whatever else VDLA does not take goes to the cpu. A reshape
-    that changes no byte in blocked layout stays where its input is. Operators on VDLA between
+    that changes no byte in blocked layout stays where its input is, and so does a concatenation of
+    whole blocks, whose parts are written side by side. Operators on VDLA between
     others on the cpu go there too where bringing their tensors in and out costs the cpu more than
     computing them.
 
@@ -86,6 +88,8 @@ def placements(
         or by operator (``max_pool2d``). A name goes before a pattern, a pattern before an
         operator, of two patterns the later one; all but the graph's own names mean those nodes
         that can run there. What means no node is passed over: `check_wishes` refuses it.
+    joined : bool
+        Whether concatenations may be on VDLA.
 
     Raises
     ------
@@ -96,9 +100,16 @@ def placements(
     wishes = _wishes(graph, place or {}, meant)
     found: dict[str, Placement] = {}
     able: dict[str, tuple[str | None, str | None]] = {}
+    parts: set[str] = set()
     for node in graph.nodes:
         on_vdla, on_cpu = _vdla_refusal(graph, node, config), host_refusal(graph, node)
-        if is_view(graph, node):
+        if node.op == "concat" and joined:
+            on_vdla = _shape_refusal(graph, node) or join_refusal(
+                graph, node, config.block_out, {n for n, p in found.items() if p.device == VDLA}
+            )
+            if on_vdla is None and parts & set(node.inputs):
+                on_vdla = "some of what it joins is part of another tensor already"
+        elif node.op == "reshape" and is_view(graph, node):
             on_vdla = _view_refusal(graph, node, found)
         able[node.name] = on_vdla, on_cpu
         device = VDLA if on_vdla is None else CPU if on_cpu is None else None
@@ -113,6 +124,8 @@ def placements(
             if reason is None:
                 device, on_vdla = wanted, _ASKED_AWAY if wanted == CPU else None
         found[node.name] = Placement(device, on_vdla, on_cpu)
+        if node.op == "concat" and device == VDLA:
+            parts.update(node.inputs)
     for key, names in meant.items():
         _check_possible(graph, key, (place or {})[key], names, able)
     for island in islands(graph, found):
@@ -204,7 +217,13 @@ def _moving_work(graph: Graph, island: Sequence[Node]) -> int:
 
 
 def is_view(graph: Graph, node: Node) -> bool:
-    """Whether a reshape keeps every byte in blocked layout: (1, 1, 1, C) to (1, C) or back."""
+    """Whether a node has nothing to do on VDLA, if it is there.
+
+    Concatenations there have not, nor reshapes that keep every byte in blocked layout, (1, 1, 1, C)
+    to (1, C) or back.
+    """
+    if node.op == "concat":
+        return True
     if node.op != "reshape":
         return False
     shapes = graph.input_tensors(node)[0].shape, graph.output_tensor(node).shape
@@ -213,12 +232,19 @@ def is_view(graph: Graph, node: Node) -> bool:
     )
 
 
-def _vdla_refusal(graph: Graph, node: Node, config: Config) -> str | None:
-    inputs = graph.input_tensors(node)
-    for tensor in (*inputs, graph.output_tensor(node)):
+def _shape_refusal(graph: Graph, node: Node) -> str | None:
+    for tensor in (*graph.input_tensors(node), graph.output_tensor(node)):
         shape = tensor.shape
         if not tensor.is_constant and (len(shape) not in (2, 4) or shape[0] != 1):
             return f"{tensor.label} has the shape {shape}, neither NHWC nor NC with N = 1"
+    return None
+
+
+def _vdla_refusal(graph: Graph, node: Node, config: Config) -> str | None:
+    reason = _shape_refusal(graph, node)
+    if reason is not None:
+        return reason
+    inputs = graph.input_tensors(node)
     if node.op == "dense" and node.attrs["keep_dims"] and any(d != 1 for d in inputs[0].shape[:-1]):
         return f"it is a layer for each place of {inputs[0].label}"
     try:

@@ -85,11 +85,12 @@ def prepare(
     for name, change in _PREPARATIONS.items():
         if name not in without:
             graph = change(graph)
-    found = placements(graph, config, place)
+    joined = "concat" not in without
+    found = placements(graph, config, place, joined=joined)
     widened = Widened(graph)
     if "thin" not in without and all(where.device is not None for where in found.values()):
         widened = widen_thin_convolutions(graph, config, found, vthreads, rank)
     if widened.graph is not graph:
-        found = placements(widened.graph, config, place)
+        found = placements(widened.graph, config, place, joined=joined)
     check_wishes([graph, widened.graph], place or {})
     return Prepared(found, widened)

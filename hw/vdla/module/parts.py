@@ -105,11 +105,14 @@ class Buffer:
         ``(N / batch, ceil(C / block), H, W, batch, block)``, one byte an element.
     offset : int
         First byte in the arena.
+    inside : int or None
+        The buffer that it is a part of, by number: that of a concatenation.
     """
 
     tensor: str
     shape: tuple[int, int, int, int, int, int]
     offset: int
+    inside: int | None = None
 
     @property
     def nbytes(self) -> int:
