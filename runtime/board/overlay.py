@@ -228,8 +228,8 @@ def _clock(pynq: ModuleType, manifest: Manifest | None, config: Config) -> float
     if abs(found - built) > _CLOCK_TOLERANCE * built:
         raise DeviceError(
             f"The accelerator's clock must be the {built:g} MHz that its overlay was built for, "
-            f"and reads {found:g} MHz after it was set: the image's PLLs are set up in another way; "
-            "build the overlay for a clock that divides them, with vdla bitstream --clock"
+            f"and reads {found:g} MHz after it was set: the image's PLLs are set up in another "
+            "way; build the overlay for a clock that divides them, with vdla bitstream --clock"
         )
     return found
 

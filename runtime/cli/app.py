@@ -17,6 +17,7 @@ from vdla.runtime.cli import (
     bitstream,
     build,
     calibrate,
+    devices,
     doctor,
     execute,
     flash,
@@ -105,4 +106,5 @@ app.command("synth")(synth.synth)
 app.command("area")(area.area)
 app.command("bitstream")(bitstream.bitstream)
 app.add_typer(bench.app, name="bench")
+app.command("devices")(devices.devices)
 app.command("doctor")(doctor.doctor)
