@@ -54,9 +54,9 @@ class PynqDevice:
     ) -> None:
         if images != 1:
             raise DeviceError(f"A board must run one pass at a time, not {images}: run them apart.")
-        self.config = config
         self.images = images
         self._opened: OpenOverlay | None = open_overlay(overlay, config, device)
+        self.config = config.replace(name=config.name, clock_mhz=self._opened.clock_mhz)
         self._counters = Counters()
         self._limits: WeakKeyDictionary[Program, int] = WeakKeyDictionary()
         self._program: Program | None = None
