@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.errors import InputError
 
@@ -79,7 +80,7 @@ def heat_map(
         figure = ax.get_figure(root=True)
         assert figure is not None
         bar = figure.colorbar(mesh, ax=ax, pad=0.02)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         bar.ax.tick_params(length=0, colors=INK)
         thousands(bar.ax.yaxis)
         bar.set_label(f"{value} ({unit})" if unit else value)
@@ -95,14 +96,14 @@ def _words(values: Iterable[object]) -> list[str]:
     return [f"{v:g}" if isinstance(v, numbers) else str(v) for v in values]
 
 
-def _write(ax: Axes, data: np.ndarray, fmt: str | None) -> None:  # type: ignore[type-arg]
+def _write(ax: Axes, data: NDArray[np.float64], fmt: str | None) -> None:
     from matplotlib.ticker import EngFormatter
 
     short = EngFormatter(places=1, sep="")
     low, high = (np.nanmin(data), np.nanmax(data)) if (~np.isnan(data)).any() else (0, 1)
     for row, column in np.ndindex(data.shape):
-        number = data[row, column]
-        missing = bool(np.isnan(number))
+        number = float(data[row, column])
+        missing = number != number
         text = "–" if missing else format(number, fmt) if fmt else short(number)
         bright = not missing and (number - low) > 0.6 * (high - low)
         colour = GREY if missing else INK if bright else "white"

@@ -156,8 +156,12 @@ def instruction_kinds(part: Part, indices: Ints) -> Ints:
     """Return the index in `KINDS` of instructions."""
     columns = part.result.table.columns[indices]
     opcode, memory = columns["opcode"], columns["memory_type"]
-    loads = {"inp": (MemoryType.INP,), "wgt": (MemoryType.WGT,), "uop": (MemoryType.UOP,)}
-    loads["acc"] = (MemoryType.ACC, MemoryType.ACC_8BIT)
+    loads: dict[str, tuple[MemoryType, ...]] = {
+        "inp": (MemoryType.INP,),
+        "wgt": (MemoryType.WGT,),
+        "uop": (MemoryType.UOP,),
+        "acc": (MemoryType.ACC, MemoryType.ACC_8BIT),
+    }
     conditions = [(opcode == Opcode.LOAD) & np.isin(memory, kinds) for kinds in loads.values()]
     conditions += [opcode == op for op in (Opcode.GEMM, Opcode.ALU, Opcode.STORE, Opcode.FINISH)]
     names = [*(f"load.{name}" for name in loads), "gemm", "alu", "store", "finish"]
@@ -215,6 +219,8 @@ def _bare(ax: Axes) -> None:
 
 
 def _draw_tokens(ax: Axes, timeline: Timeline, begin: int, end: int) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     top = 1
     for index, queue in enumerate(TokenQueue):
         edges, most, _ = _level_bins(*timeline.token_levels(queue.value), begin, end)
@@ -222,7 +228,7 @@ def _draw_tokens(ax: Axes, timeline: Timeline, begin: int, end: int) -> None:
         ax.stairs(most, edges, baseline=None, lw=0.9, color=SERIES[index], label=queue.value)
     ax.set_ylim(0, top * 1.45)
     ax.set_ylabel("tokens")
-    ax.yaxis.get_major_locator().set_params(integer=True)  # type: ignore[attr-defined]
+    ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     ax.grid(visible=True, axis="y")
     ax.legend(loc="upper right", ncols=4, fontsize=7)
 

@@ -37,7 +37,7 @@ def pareto_front(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     -------
     ndarray of bool, shape (n,)
     """
-    valid = ~np.isnan(values).any(axis=1)
+    valid = np.array([not np.isnan(point).any() for point in values], bool)
     front = np.zeros(len(values), bool)
     kept = np.zeros((0, values.shape[1]))
     # In this order whatever dominates a point comes before it, and is on the front or dominated
@@ -95,12 +95,29 @@ def pareto(
     where: Literal["pre", "post"] = "pre" if x in maximize else "post"
     with styled():
         ax = axes_or_new(ax, 6.4, 4.4)
-        ax.scatter(*points[rest].T, s=20, color=GREY, alpha=0.7, lw=0, label="dominated", zorder=2)
+        ax.scatter(
+            points[rest, 0],
+            points[rest, 1],
+            s=20,
+            color=GREY,
+            alpha=0.7,
+            lw=0,
+            label="dominated",
+            zorder=2,
+        )
         distinct, first, count = np.unique(
             points[front], axis=0, return_index=True, return_counts=True
         )
         ax.plot(*distinct.T, drawstyle=f"steps-{where}", color=SERIES[0], lw=1.2, alpha=0.6)
-        ax.scatter(*distinct.T, s=34, color=SERIES[0], lw=0, label="Pareto front", zorder=3)
+        ax.scatter(
+            distinct[:, 0],
+            distinct[:, 1],
+            s=34,
+            color=SERIES[0],
+            lw=0,
+            label="Pareto front",
+            zorder=3,
+        )
         finish(
             ax,
             title=f"{int(front.sum())} of {int(front.sum() + rest.sum())} points on the front",

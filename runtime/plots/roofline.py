@@ -127,7 +127,7 @@ def roofline(
 
 
 def _xy(points: pd.DataFrame) -> NDArray[np.float64]:
-    return points[["intensity", "gops"]].to_numpy(float)
+    return np.asarray(points[["intensity", "gops"]], float)
 
 
 def _join(ax: Axes, before: pd.DataFrame, after: pd.DataFrame) -> None:

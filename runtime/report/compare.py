@@ -153,11 +153,10 @@ class Comparison:
             }
             for side, result in (("a", self.a), ("b", self.b))
         }
-        times = [side["milliseconds"] for side in sides.values()]
         return {
             **sides,
             "ratio": _ratio(self.b.cycles, self.a.cycles),
-            "time_ratio": _ratio(times[1], times[0]),
+            "time_ratio": _ratio(_milliseconds(self.b), _milliseconds(self.a)),
             "layers": [
                 {key: None if pd.isna(value) else value for key, value in row.items()}
                 for row in self.layers.to_dict("records")

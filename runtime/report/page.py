@@ -262,10 +262,10 @@ def _layers(report: Report) -> str:
         "<h2>Layers</h2>\n"
         + _table(_COLUMNS, rows, text=(0, 1, 2))
         + f'<p class="soft">Bound by GEMM or ALU: compute works in at least {100 * FULL:.0f} % '
-        "of the layer's cycles, mostly on that. Otherwise by what saves most of them: twice the bandwidth (load or store, "
-        "whichever channel works more) or no latency; by dependences, where neither saves a "
-        "hundredth. A layer may lose what the one before gains, where the same wait moves.</p>"
-        + _elsewhere(report)
+        "of the layer's cycles, mostly on that. Otherwise by what saves most of them: twice the "
+        "bandwidth (load or store, whichever channel works more) or no latency; by dependences, "
+        "where neither saves a hundredth. A layer may lose what the one before gains, where the "
+        "same wait moves.</p>" + _elsewhere(report)
     )
 
 

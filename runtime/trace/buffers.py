@@ -104,5 +104,5 @@ def _lives(timeline: Timeline, part: Part) -> Iterator[tuple[str, Ints, Ints]]:
     nothing = np.zeros(0, np.int64)
     for kind, life in lives.items():
         life.end(np.ones(len(life.since), bool))
-        held = (np.concatenate([nothing, *edges]) for edges in (life.begins, life.ends))
-        yield kind.name.lower(), *held
+        begun, ended = (np.concatenate([nothing, *edges]) for edges in (life.begins, life.ends))
+        yield kind.name.lower(), begun, ended

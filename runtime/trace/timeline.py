@@ -183,8 +183,8 @@ class Timeline:
         Columns ``name``, ``op``, ``begin`` and ``end`` (its window in cycles), ``cycles``, ``macs``
         (of all images of a pass), ``mac_utilization`` (NaN without any), ``bytes_read``,
         ``bytes_written``, for each module and cause the cycles in ``load_busy``,
-        ``compute_memory``, …, and in ``compute_gemm``, ``compute_alu`` and ``compute_load`` what
-        ``compute_busy`` is made of. Sums over the windows are the network's.
+        ``compute_memory``, …, and in ``compute_gemm``, ``compute_alu`` (with FINISH's one slot) and
+        ``compute_load`` what ``compute_busy`` is made of. Sums over the windows are the network's.
         """
         import pandas as pd
 
