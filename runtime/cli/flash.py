@@ -64,8 +64,8 @@ def flash(
         raise typer.BadParameter("give one of --host and --local")
 
     from vdla.runtime.flash.address import Address, parse_address
+    from vdla.runtime.flash.cargo import Cargo
     from vdla.runtime.flash.connect import on_board
-    from vdla.runtime.flash.install import Cargo
     from vdla.runtime.flash.install import flash as install
 
     cargo = Cargo(networks=networks or [], overlay=overlay, board=board, device=selftest_device)

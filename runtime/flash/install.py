@@ -5,23 +5,24 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
 
-from vdla.bitstreams import MANIFEST, Manifest, find, read
+from vdla.bitstreams import MANIFEST, Manifest
 from vdla.boards import BOARDS
-from vdla.errors import DeviceError, OverlayError
-from vdla.module import load
+from vdla.errors import DeviceError
+from vdla.runtime.flash.cargo import Cargo
 from vdla.runtime.flash.machine import File, Machine
 from vdla.runtime.flash.wheels import FROM_BOARD, environment_of, requirements, wheels_for
+from vdla.runtime.selftest.report import FAILED
 
-__all__ = ["Cargo", "flash", "vdla_on"]
+__all__ = ["flash", "vdla_on"]
 
 INSTALLED = "installed.json"
+TESTED = "tested.toml"
 SPARE_BYTES = 4 << 20
 """Left free on the board beside what is written: self-tests and caches take some."""
 
@@ -30,87 +31,6 @@ Ask = Callable[[str], "str | None"]
 
 _ALIASES = {"ultra96": "ultra96v2"}  # what PYNQ's image calls either version
 _ROOTS_FOLDER = "/root/.local/share/vdla"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cargo:
-    """What goes to a board beside vdla itself.
-
-    Parameters
-    ----------
-    networks : sequence of Path
-        Compiled networks.
-    overlay : Path, optional
-        A folder with an overlay; by default what `vdla.bitstreams.find` has for the board.
-    board : str, optional
-        Which board it is; by default the overlay's, or what the board says.
-    device : str
-        What the self-test runs on: ``pynq``, unless there is no accelerator.
-    """
-
-    networks: Sequence[Path] = ()
-    overlay: Path | None = None
-    board: str | None = None
-    device: str = "pynq"
-
-    def check(self) -> None:
-        """Refuse what needs no board to be seen as wrong; see `manifest`."""
-        if self.overlay is not None:
-            self.manifest()
-        for path in self.networks:
-            load(path)
-
-    def manifest(self, here: str = "") -> Manifest | None:
-        """Return the overlay, fit for the board and the networks.
-
-        Parameters
-        ----------
-        here : str
-            What the board says it is, empty if nothing.
-
-        Raises
-        ------
-        VdlaError
-            A file is not what it should be, or one does not go with another.
-        """
-        modules = {path: load(path) for path in self.networks}
-        board = here if self.board is None else self.board
-        if self.overlay is not None:
-            found = read(self.overlay)
-        elif board:
-            try:
-                found = find(board)
-            except OverlayError:
-                if self.device == "pynq":
-                    raise
-                return None
-        elif self.device == "pynq":
-            raise DeviceError(
-                "A board or an overlay must be named where the board does not say what it is: "
-                f"give --board, one of {', '.join(BOARDS)}, or --overlay FOLDER"
-            )
-        else:
-            return None
-        if board and found.board != board:
-            raise OverlayError(
-                f"An overlay must be for the board, {board}, and the one in {found.folder} is for "
-                f"{found.board}: name another with --overlay, or build one with: "
-                f"vdla bitstream --board {board}"
-            )
-        if self.board and here and self.board != here:
-            raise DeviceError(
-                f"The board must be what --board says, {self.board}, and it says that it is {here}"
-            )
-        for path, module in modules.items():
-            config = module.config
-            if found.config_hash != f"{config.hash:016x}":
-                raise OverlayError(
-                    f"A network must be compiled for the overlay's configuration, {found.config} "
-                    f"(hash {found.config_hash}), and {path} is for {config.name} (hash "
-                    f"{config.hash:016x}): compile it again with --config {found.config}, or take "
-                    "another overlay with --overlay"
-                )
-        return found
 
 
 def vdla_on(machine: Machine) -> list[str]:
@@ -326,21 +246,30 @@ def _self_test(
     root = on_board and not machine.facts["root"]
     if root:
         machine.become_root(ask, "drive the accelerator")
+    folder = machine.facts["folder"]
     environment = {}
     if manifest is not None and on_board:
-        environment["VDLA_OVERLAY"] = f"{machine.facts['folder']}/overlays/{manifest.board}"
-    machine.doing("the self-test ran")
+        environment["VDLA_OVERLAY"] = f"{folder}/overlays/{manifest.board}"
     command = [*vdla_on(machine), "selftest", "--device", cargo.device, "--json"]
+    config = cargo.config(manifest)
+    if config is not None:
+        machine.call("write", name=TESTED, text=config.to_toml())
+        command += ["--config", f"{folder}/{TESTED}"]
+    command += [f"{folder}/networks/{path.name}" for path in cargo.networks[:1]]
+    machine.doing("the self-test ran")
     done = machine.run(command, environment=environment, root=root)
-    if done.code:
-        raise DeviceError(
-            f"The self-test must pass on {machine.name}, and it fails: "
-            f"{_said(done.said, done.output)}: all is installed, see more with: vdla selftest "
-            f"--device {cargo.device}"
-        )
-    return dict(json.loads(done.output))
-
-
-def _said(said: Sequence[str], output: str) -> str:
-    lines = [line for line in (*output.splitlines(), *said) if line.strip()]
-    return lines[-1].removeprefix("vdla: ") if lines else "without a word"
+    try:
+        report = json.loads(done.output)
+        failed = [check for check in report["checks"] if check["status"] == FAILED]
+    except ValueError:
+        said = [line for line in done.said if line.strip()] or [f"exit code {done.code}"]
+        wrong = said[-1].removeprefix("vdla: ")
+    else:
+        if not failed and not done.code:
+            return dict(report)
+        wrong = "; ".join(f"{one['grade']}, {one['name']}: {one['detail']}" for one in failed[:3])
+        wrong = f"{len(failed)} of {len(report['checks'])} checks: {wrong}"
+    raise DeviceError(
+        f"The self-test must pass on {machine.name}, and it fails: {wrong}: all is installed "
+        f"there; see more with: vdla selftest --device {cargo.device}"
+    )
