@@ -1,6 +1,17 @@
 """Fitting the cycle model's memory to what a device counts."""
 
-from .fit import Calibration, Timed, fit
+from .fit import TOLERANCE, Calibration, Timed, explain, fit
+from .measure import Counts, measure
 from .programs import Benchmark, benchmarks
 
-__all__ = ["Benchmark", "Calibration", "Timed", "benchmarks", "fit"]
+__all__ = [
+    "TOLERANCE",
+    "Benchmark",
+    "Calibration",
+    "Counts",
+    "Timed",
+    "benchmarks",
+    "explain",
+    "fit",
+    "measure",
+]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from statistics import median_low
 from typing import Any
-
-import numpy as np
 
 from vdla.config import Config
 from vdla.errors import DeviceError, InputError
@@ -16,16 +13,14 @@ from vdla.runtime.device import Device
 from vdla.runtime.run import cycles_of
 from vdla.runtime.selftest.network import run_once
 
+from .measure import Counts, Progress, measure
 from .programs import Benchmark, benchmarks
 from .search import Memory, closest, model_cycles
 
-__all__ = ["Calibration", "Timed", "fit"]
+__all__ = ["TOLERANCE", "Calibration", "Timed", "explain", "fit"]
 
-Progress = Callable[[int, int, str], None]
-
-_TOLERANCE = 0.03
-_PATIENT = {"dram_latency_cycles": 2000}
-"""What a program is encoded for: the limit after which a device stops it follows from it."""
+TOLERANCE = 0.03
+"""What a fit must explain every program to within, relative."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +96,7 @@ def fit(
     *,
     config: Config | None = None,
     network: Module | None = None,
-    tolerance: float = _TOLERANCE,
+    tolerance: float = TOLERANCE,
     repeats: int = 1,
     progress: Progress | None = None,
 ) -> Calibration:
@@ -127,15 +122,46 @@ def fit(
         The device counts no cycles, or does not behave like any memory of this model.
     """
     config = device.config if config is None else config
-    if not 0 < tolerance < 1:
-        raise InputError(
-            f"A tolerance must be a fraction in (0, 1), such as 0.03, not {tolerance}."
-        )
+    _check(tolerance)
+    counts = measure(device, config=config, network=network, repeats=repeats, progress=progress)
+    return explain(counts, config, network=network, tolerance=tolerance)
+
+
+def explain(
+    counts: Counts, config: Config, *, network: Module | None = None, tolerance: float = TOLERANCE
+) -> Calibration:
+    """Fit the memory to what `measure` counted, wherever that was.
+
+    Parameters
+    ----------
+    counts : Counts
+    config : Config
+        Of the machine that counted; its own memory is what the fit is compared with.
+    network : Module, optional
+        The one that was timed.
+    tolerance : float
+        As for `fit`.
+
+    Raises
+    ------
+    InputError
+        The counts are of another configuration, or of other programs.
+    DeviceError
+        No memory of this model explains them.
+    """
+    _check(tolerance)
     chosen = benchmarks(config)
-    tell = progress or (lambda done, total, doing: None)
-    total = len(chosen) + 2
-    counted = _measure(device, chosen, repeats, lambda k, name: tell(k, total, name))
-    tell(len(chosen), total, "fitting")
+    counted = counts.cycles
+    if counts.config_hash != config.hash:
+        raise InputError(
+            f"Counts must be of the configuration that is named, {config.name} (hash "
+            f"{config.hash:016x}), not of hash {counts.config_hash:016x}: name theirs "
+            "with --config."
+        )
+    if counted.keys() != {benchmark.name for benchmark in chosen}:
+        raise InputError(
+            "Counts must be of this version's programs, and these are of others: measure again."
+        )
     fitting = tuple(benchmark for benchmark in chosen if not benchmark.held_out)
     memory = closest(config, fitting, counted)
     fitted = memory.of(config.replace(name=f"{config.name}-calibrated"))
@@ -149,41 +175,20 @@ def fit(
         )
         for benchmark in chosen
     ]
-    _explain(timed, memory, tolerance)
-    if network is not None:
-        tell(total - 1, total, network.name)
-        timed.append(_network(device, network, config, fitted))
+    _explained(timed, memory, tolerance)
+    if network is not None and counts.network is not None:
+        timed.append(_network(counts.network, network, config, fitted))
     return Calibration(config, fitted, tuple(timed), _hidden(config, fitting, memory))
 
 
-def _measure(
-    device: Device,
-    chosen: Sequence[Benchmark],
-    repeats: int,
-    tell: Callable[[int, str], None],
-) -> dict[str, int]:
-    base = device.allocate(max(benchmark.nbytes for benchmark in chosen))
-    counted = {}
-    for number, benchmark in enumerate(chosen):
-        tell(number, benchmark.name)
-        program = replace(benchmark.program, config=benchmark.program.config.replace(**_PATIENT))
-        runs = []
-        for _ in range(repeats):
-            device.write(base, np.zeros(benchmark.nbytes, np.uint8))
-            device.launch(program, base)
-            device.wait()
-            counters = device.counters()
-            if counters.cycles is None:
-                raise DeviceError(
-                    "A device must count cycles to be calibrated, and this one has no time: use "
-                    "rtl or pynq."
-                )
-            runs.append(counters.cycles)
-        counted[benchmark.name] = int(median_low(runs))
-    return counted
+def _check(tolerance: float) -> None:
+    if not 0 < tolerance < 1:
+        raise InputError(
+            f"A tolerance must be a fraction in (0, 1), such as 0.03, not {tolerance}."
+        )
 
 
-def _explain(timed: Sequence[Timed], memory: Memory, tolerance: float) -> None:
+def _explained(timed: Sequence[Timed], memory: Memory, tolerance: float) -> None:
     worst = max((one for one in timed if one.fitted), key=lambda one: abs(one.error_after))
     if abs(worst.error_after) > tolerance:
         raise DeviceError(
@@ -204,16 +209,10 @@ def _hidden(config: Config, fitting: Sequence[Benchmark], memory: Memory) -> boo
     return all(model_cycles(one, found) == model_cycles(one, more) for one in fitting)
 
 
-def _network(device: Device, network: Module, config: Config, fitted: Config) -> Timed:
+def _network(counted: int, network: Module, config: Config, fitted: Config) -> Timed:
     from vdla.runtime.devices.cycle import CycleDevice
 
-    if not network.programs:
-        raise InputError(
-            f"A network to compare must use the accelerator, and {network.name} does not: name "
-            "another."
-        )
-    counted, before, after = (
-        cycles_of(run_once(network, one).counters) or 0
-        for one in (device, CycleDevice(config), CycleDevice(fitted))
+    before, after = (
+        cycles_of(run_once(network, CycleDevice(one)).counters) or 0 for one in (config, fitted)
     )
     return Timed(network.name, False, counted, before, after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vdla.config import Config
 from vdla.isa import Alu, AluOp, Finish, Instruction, Load, MemoryType, Store, element_bytes
@@ -101,7 +102,7 @@ class _Draft:
         return [*stores[:-1], last, _nothing(pop_next=True)]
 
     def short_rows(self) -> list[Instruction]:
-        rows = {"y_size": 96, "x_size": 1, "x_stride": 3}
+        rows: dict[str, Any] = {"y_size": 96, "x_size": 1, "x_stride": 3}
         load = Load(memory_type=MemoryType.INP, sram_base=0, dram_base=0, **rows, push_next=True)
         return [load, _nothing(pop_prev=True)]
 
@@ -126,7 +127,7 @@ class _Draft:
         entries = min(entries, self._long(kind))
         return Load(memory_type=kind, sram_base=0, dram_base=0, x_size=entries, **tokens)
 
-    def _store(self, entries: int, **tokens: bool) -> Store:
+    def _store(self, entries: int, **tokens: Any) -> Store:
         return Store(sram_base=0, dram_base=0, x_size=entries, **tokens)
 
     def _end(self, i: Instruction) -> int:

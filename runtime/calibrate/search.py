@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.config import Config
-from vdla.sim import cycle
 
 from .programs import Benchmark
 
@@ -40,6 +39,8 @@ class Memory:
 
 def model_cycles(benchmark: Benchmark, config: Config) -> int:
     """Return the cycles of the cycle model with the memory of a configuration."""
+    from vdla.sim import cycle  # numba, which a board that only measures does not have
+
     return cycle.time(replace(benchmark.program, config=config)).cycles
 
 

@@ -19,7 +19,8 @@ from vdla.runtime.cli.output import emit_json, note, progress_bar, show_table, w
 
 if TYPE_CHECKING:
     from vdla.config import Config
-    from vdla.runtime.calibrate import Calibration
+    from vdla.module import Module
+    from vdla.runtime.calibrate import Calibration, Counts
 
 __all__ = ["calibrate"]
 
@@ -56,31 +57,47 @@ def calibrate(
             help="Latency and bytes a cycle of the memory that rtl simulates, to try a fit on.",
         ),
     ] = None,
+    measure: Annotated[
+        Path | None,
+        typer.Option(
+            "--measure",
+            metavar="FILE.json",
+            help="Only write what the device counts: a board has no cycle model.",
+        ),
+    ] = None,
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            "--counts", metavar="FILE.json", help="Fit to what --measure wrote, without a device."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit DRAM latency and bandwidth of the cycle model to the cycles that a device counts."""
+    """Fit DRAM latency and bandwidth of the cycle model to the cycles that a device counts.
+
+    On a board, measure; then fit on a host, where the cycle model is.
+    """
+    if measure is not None and (counts is not None or out is not None):
+        raise typer.BadParameter("--measure writes counts alone: it excludes --counts and --output")
     if out is not None and out.suffix != ".toml":
         raise InputError(f"A configuration must be written to a .toml file, not to {out}.")
     settings = read_config(config)
 
     from vdla.module import load
-    from vdla.runtime.calibrate import fit
-    from vdla.runtime.devices import HARDWARE, open_device
+    from vdla.runtime.calibrate import Counts, explain
 
     network = None if file is None else load(file, settings)
-    opened = open_device(device, _machine(settings, rtl_memory, device))
-    try:
-        with progress_bar("calibrating") as progress:
-            found = fit(
-                opened,
-                config=settings,
-                network=network,
-                tolerance=tolerance,
-                repeats=_BOARD_REPEATS if device in HARDWARE else 1,
-                progress=progress,
-            )
-    finally:
-        opened.close()
+    if counts is not None:
+        counted = Counts.read(counts)
+    else:
+        counted = _measured(device, settings, rtl_memory, network)
+    if measure is not None:
+        write_file(measure, counted.to_json().encode())
+        note(f"wrote {measure}; on a host: vdla calibrate --counts {measure.name} -o FILE.toml")
+        if as_json:
+            emit_json({"cycles": dict(counted.cycles), "network": counted.network})
+        return
+    found = explain(counted, settings, network=network, tolerance=tolerance)
     if out is not None:
         write_file(out, found.config.to_toml().encode())
     if as_json:
@@ -89,6 +106,26 @@ def calibrate(
         _show(found)
     if out is not None:
         note(f"wrote {out}; name it with --config")
+
+
+def _measured(
+    device: str, config: Config, rtl_memory: str | None, network: Module | None
+) -> Counts:
+    from vdla.runtime.calibrate import measure
+    from vdla.runtime.devices import HARDWARE, open_device
+
+    opened = open_device(device, _machine(config, rtl_memory, device))
+    try:
+        with progress_bar("measuring") as progress:
+            return measure(
+                opened,
+                config=config,
+                network=network,
+                repeats=_BOARD_REPEATS if device in HARDWARE else 1,
+                progress=progress,
+            )
+    finally:
+        opened.close()
 
 
 def _machine(config: Config, memory: str | None, device: str) -> Config:

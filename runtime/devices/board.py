@@ -77,7 +77,8 @@ class PynqDevice:
     @property
     def driver(self) -> Driver:
         """What reads and writes the accelerator's registers."""
-        return self.opened.ip.driver
+        driver: Driver = self.opened.ip.driver
+        return driver
 
     def allocate(self, nbytes: int, align: int = 4096) -> int:
         """Reserve zeroed memory and return its address.

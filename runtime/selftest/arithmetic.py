@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ _LONGEST_SHIFT = 35
 
 def gemm_checks(config: Config) -> Iterator[Check]:
     """Products that add up, that overwrite, and resets."""
-    for name, last in (("accumulate", {}), ("overwrite", {"overwrite": True}), ("reset", None)):
+    half = _ENTRIES // 2
+    for name in ("accumulate", "overwrite", "reset"):
         draft = Draft(config, 10)
         inputs = draft.bytes(_ENTRIES, config.batch, config.block_in)
         weights = draft.bytes(4, config.block_out, config.block_in)
@@ -29,16 +31,15 @@ def gemm_checks(config: Config) -> Iterator[Check]:
         draft.load(MemoryType.INP, 0, draft.place(MemoryType.INP, inputs), _ENTRIES)
         draft.load(MemoryType.WGT, 0, draft.place(MemoryType.WGT, weights), 4)
         draft.load(MemoryType.ACC, 0, draft.place(MemoryType.ACC, acc), _ENTRIES)
-        loops = {"iter_out": 3, "dst_factor_out": 0, "src_factor_out": 2, "wgt_factor_out": 1}
-        inner = {"iter_in": _ENTRIES // 2, "dst_factor_in": 1, "src_factor_in": 1}
-        uops = draft.uops((0, 0, 0), (_ENTRIES // 2, 1, 1))
+        loops: dict[str, Any] = {"iter_out": 3, "src_factor_out": 2, "wgt_factor_out": 1}
+        inner: dict[str, Any] = {"iter_in": half, "dst_factor_in": 1, "src_factor_in": 1}
+        uops = draft.uops((0, 0, 0), (half, 1, 1))
         draft.add(Gemm(**uops, **loops, **inner))
-        if last is None:
-            part = {"uop_begin": uops["uop_begin"], "uop_end": uops["uop_begin"] + 1}
-            draft.add(Gemm(**part, iter_in=_ENTRIES // 2, dst_factor_in=2, reset=True))
-        elif last:
-            part = {"uop_begin": uops["uop_begin"], "uop_end": uops["uop_begin"] + 1}
-            draft.add(Gemm(**part, **inner, overwrite=True))
+        first = uops | {"uop_end": uops["uop_begin"] + 1}
+        if name == "overwrite":
+            draft.add(Gemm(**first, **inner, overwrite=True))
+        elif name == "reset":
+            draft.add(Gemm(**first, iter_in=half, dst_factor_in=2, reset=True))
         draft.show(0, _ENTRIES)
         yield draft.check("gemm", name)
 
@@ -54,7 +55,7 @@ def alu_checks(config: Config) -> Iterator[Check]:
                 shifts = draft.random.integers(-_LONGEST_SHIFT, _LONGEST_SHIFT + 1, shape)
                 values[_ENTRIES:] = shifts
             draft.load(MemoryType.ACC, 0, draft.place(MemoryType.ACC, values), 2 * _ENTRIES)
-            loop = {"iter_in": _ENTRIES, "dst_factor_in": 1}
+            loop: dict[str, Any] = {"iter_in": _ENTRIES, "dst_factor_in": 1}
             uops = draft.uops((0, _ENTRIES, 0))
             if immediate:
                 number = -5 if op is AluOp.SHR else -12345
@@ -74,7 +75,7 @@ def rq_checks(config: Config) -> Iterator[Check]:
         values = np.concatenate([acc, *parameters]).astype(np.int32)
         draft.load(MemoryType.ACC, 0, draft.place(MemoryType.ACC, values), len(values))
         half = _ENTRIES // 2
-        loop = {"iter_in": half, "dst_factor_in": 1}
+        loop: dict[str, Any] = {"iter_in": half, "dst_factor_in": 1}
         uops = draft.uops((0, _ENTRIES, 0), (half, _ENTRIES + 3, 0))
         clip = (-100 & 0xFF) | 90 << 8
         draft.add(Alu(alu_opcode=AluOp.RQ, imm=clip, **uops, **loop))

@@ -96,7 +96,7 @@ class Draft:
         """Append instructions."""
         self.instructions += instructions
 
-    def flag(self, **tokens: bool) -> None:
+    def flag(self, **tokens: Any) -> None:
         """Set dependence flags of the last instruction."""
         self.instructions[-1] = replace(self.instructions[-1], **tokens)
 
@@ -107,7 +107,7 @@ class Draft:
             self.flag(push_next=True)
             self.add(_nothing(pop_prev=True))
 
-    def uops(self, *entries: tuple[int, int, int]) -> dict[str, int]:
+    def uops(self, *entries: tuple[int, int, int]) -> dict[str, Any]:
         """Load micro-ops (dst, src, wgt); return the operands that name them."""
         dst, src, wgt = zip(*entries, strict=True)
         words = encode_uops(dst, src, wgt, self.config)
@@ -128,7 +128,7 @@ class Draft:
     def show(self, first: int, count: int) -> None:
         """Store ACC entries, all their bytes, from the lowest; what follows them is overwritten."""
         copy = self.uops((first + count, first, 0))
-        loop = {"iter_in": count, "dst_factor_in": 1}
+        loop: dict[str, Any] = {"iter_in": count, "dst_factor_in": 1}
         for byte in range(_WORD_BYTES):
             up = _BYTE_BITS * (byte - _WORD_BYTES + 1)
             self.add(

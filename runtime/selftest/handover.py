@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def _loads(config: Config, name: str, *, back: bool) -> Check:
     starts = [k * _ENTRIES for k in range(_ROUNDS)]
     uops = draft.uops(*[(start, 0 if back else start, 0) for start in starts])
     if not back:  # the first inputs come late, behind padding that is written first
-        late = {"x_size": _ENTRIES, "y_pad_1": _AGAIN}
+        late: dict[str, Any] = {"x_size": _ENTRIES, "y_pad_1": _AGAIN}
         draft.add(Load(memory_type=MemoryType.WGT, sram_base=1, dram_base=weight, **late))
     for k in range(_ROUNDS):
         at = 0 if back else k * _ENTRIES
@@ -57,9 +58,9 @@ def _loads(config: Config, name: str, *, back: bool) -> Check:
             )
         )
         uop = uops["uop_begin"] + k
-        inner = {"iter_in": _ENTRIES, "dst_factor_in": 1, "src_factor_in": 1}
-        again = {"iter_out": _AGAIN if back else 1}
-        tokens = {"pop_prev": True, "push_prev": more}
+        inner: dict[str, Any] = {"iter_in": _ENTRIES, "dst_factor_in": 1, "src_factor_in": 1}
+        again: dict[str, Any] = {"iter_out": _AGAIN if back else 1}
+        tokens: dict[str, Any] = {"pop_prev": True, "push_prev": more}
         draft.add(Gemm(uop_begin=uop, uop_end=uop + 1, **again, **inner, **tokens, overwrite=True))
     draft.store(0, _ROUNDS * _ENTRIES)
     return draft.check(_GRADE, name)
@@ -75,7 +76,7 @@ def _stores(config: Config, name: str, *, back: bool) -> Check:
     uops = draft.uops(*[(0 if back else k * _ENTRIES, 0, 0) for k in range(_ROUNDS)])
     for k in range(_ROUNDS):
         uop = uops["uop_begin"] + k
-        loop = {"iter_in": _ENTRIES, "dst_factor_in": 1}
+        loop: dict[str, Any] = {"iter_in": _ENTRIES, "dst_factor_in": 1}
         draft.add(
             Alu(
                 alu_opcode=AluOp.ADD,

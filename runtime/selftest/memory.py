@@ -15,7 +15,7 @@ from .draft import Check, Draft
 __all__ = ["fetch_checks", "load_checks", "store_checks"]
 
 _ROWS, _COLUMNS, _STRIDE = 3, 2, 5
-_PADS = {"y_pad_0": 1, "y_pad_1": 1, "x_pad_0": 1, "x_pad_1": 2}
+_PADS: dict[str, Any] = {"y_pad_0": 1, "y_pad_1": 1, "x_pad_0": 1, "x_pad_1": 2}
 _FILL = -3
 _BLOCK = (_ROWS + 2) * (_COLUMNS + 3)
 """Entries that the padded block takes."""
@@ -34,7 +34,7 @@ def fetch_checks(config: Config) -> Iterator[Check]:
 def store_checks(config: Config) -> Iterator[Check]:
     """Zeros through OUT: in a row, and in two dimensions."""
     draft = Draft(config, 1)
-    loop = {"iter_in": _LONG, "dst_factor_in": 1}
+    loop: dict[str, Any] = {"iter_in": _LONG, "dst_factor_in": 1}
     draft.add(Gemm(**draft.uops((0, 0, 0)), **loop, reset=True))
     draft.store(0, _LONG)
     yield draft.check("store", "zeros")
@@ -42,7 +42,7 @@ def store_checks(config: Config) -> Iterator[Check]:
     _acc(draft, MemoryType.ACC_8BIT, _LONG)
     draft.flag(push_next=True)
     target = draft.place(MemoryType.OUT, np.full((64, draft.lanes), 0x55, np.int8))
-    rows = {"y_size": 4, "x_size": 3, "x_stride": 7}
+    rows: dict[str, Any] = {"y_size": 4, "x_size": 3, "x_stride": 7}
     draft.add(
         Store(sram_base=2, dram_base=target, **rows, pop_prev=True, push_prev=True),
         Alu(alu_opcode=AluOp.ADD, uop_begin=0, uop_end=0, pop_next=True),
@@ -90,14 +90,14 @@ def _elements(draft: Draft, kind: MemoryType, count: int) -> Any:
 def _load_block(draft: Draft, kind: MemoryType) -> None:
     """Load a block in the middle of a larger array."""
     base = draft.place(kind, _elements(draft, kind, _ROWS * _STRIDE + 1))
-    fields = {"y_size": _ROWS, "x_stride": _STRIDE, "pad_value": _FILL, **_PADS}
+    fields: dict[str, Any] = {"y_size": _ROWS, "x_stride": _STRIDE, "pad_value": _FILL, **_PADS}
     draft.load(kind, 0, base + 1, _COLUMNS, **fields)
 
 
 def _acc(draft: Draft, kind: MemoryType, count: int) -> None:
     """Load ACC entries, and have OUT follow them."""
     draft.load(kind, 0, draft.place(kind, _elements(draft, kind, count)), count)
-    loop = {"iter_in": count, "dst_factor_in": 1}
+    loop: dict[str, Any] = {"iter_in": count, "dst_factor_in": 1}
     draft.add(Alu(alu_opcode=AluOp.ADD, use_imm=True, imm=0, **draft.uops((0, 0, 0)), **loop))
 
 
@@ -108,7 +108,7 @@ def _show_inp(draft: Draft, count: int) -> None:
     eyes = [np.eye(config.block_out, config.block_in, k * config.block_out) for k in range(parts)]
     weights = np.stack(eyes).astype(np.int8)
     draft.load(MemoryType.WGT, 0, draft.place(MemoryType.WGT, weights), parts)
-    loop = {"iter_in": count, "dst_factor_in": 1, "src_factor_in": 1}
+    loop: dict[str, Any] = {"iter_in": count, "dst_factor_in": 1, "src_factor_in": 1}
     uops = draft.uops(*[(part * count, 0, part) for part in range(parts)])
     draft.add(Gemm(**uops, **loop, overwrite=True))
     draft.store(0, parts * count)
@@ -119,8 +119,12 @@ def _show_wgt(draft: Draft, count: int) -> None:
     config = draft.config
     inputs = np.repeat(np.eye(config.block_in, dtype=np.int8)[:, None], config.batch, axis=1)
     draft.load(MemoryType.INP, 0, draft.place(MemoryType.INP, inputs), config.block_in)
-    loops = {"iter_out": count, "dst_factor_out": config.block_in, "wgt_factor_out": 1}
-    lanes = {"iter_in": config.block_in, "dst_factor_in": 1, "src_factor_in": 1}
+    loops: dict[str, Any] = {
+        "iter_out": count,
+        "dst_factor_out": config.block_in,
+        "wgt_factor_out": 1,
+    }
+    lanes: dict[str, Any] = {"iter_in": config.block_in, "dst_factor_in": 1, "src_factor_in": 1}
     draft.add(Gemm(**draft.uops((0, 0, 0)), **loops, **lanes, overwrite=True))
     draft.store(0, count * config.block_in)
 
@@ -132,7 +136,7 @@ def _uops(config: Config) -> Check:
     draft.load(MemoryType.ACC, 0, draft.place(MemoryType.ACC, draft.words(entries)), entries)
     words = draft.random.integers(0, entries, _ROWS * _STRIDE + 1).astype("<u4")  # dst alone
     base = draft.place(MemoryType.UOP, words)
-    fields = {"y_size": _ROWS, "x_stride": _STRIDE, "pad_value": 3, **_PADS}
+    fields: dict[str, Any] = {"y_size": _ROWS, "x_stride": _STRIDE, "pad_value": 3, **_PADS}
     first = 32
     draft.load(MemoryType.UOP, first, base + 1, _COLUMNS, **fields)
     draft.add(
