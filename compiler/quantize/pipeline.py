@@ -14,6 +14,7 @@ from vdla.errors import InputError
 
 from .bias import correct_biases
 from .checks import check_graph, check_samples
+from .concatenation import share_ranges
 from .equalize import equalize_channels
 from .evaluate import Tell
 from .ranges import CALIBRATIONS, DEFAULT_PERCENTILE, Range, find_ranges
@@ -61,7 +62,8 @@ def quantize(
 
     Activations become int8 with one scale and zero point a tensor, weights int8 with a scale a
     channel and no zero point, biases int32 at the product of input and weight scale. Operators
-    without an integer form stay float, between a dequantize and a quantize node.
+    without an integer form stay float, between a dequantize and a quantize node. Tensors that are
+    concatenated have the scale of the whole, where they can.
 
     Everything is worked out in float64 and ranges are rounded outwards to ten significant bits,
     so that the result is the same on every machine.
@@ -120,7 +122,8 @@ def quantize(
     if equalize:
         real = equalize_channels(real, inputs, tell)
     found = find_ranges(real, inputs, calibration, percentile, tell)
-    integer = rewrite(real, {**found, **(known or {})}, ends)
+    ranges = share_ranges(real, {**found, **(known or {})})
+    integer = rewrite(real, ranges, ends)
     if bias_correction:
         integer = correct_biases(real, integer, inputs, tell)
     noise = measure_noise(real, integer, inputs, tell) if report else ()
