@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from vdla.runtime.cli.options import JsonOption, read_config
-from vdla.runtime.cli.output import emit_json, fail, progress_bar
+from vdla.runtime.cli.output import emit_json, fail, note, progress_bar
 
 __all__ = ["bitstream"]
 
@@ -64,6 +64,7 @@ def bitstream(
     from vdla.boards import board as board_named
     from vdla.runtime.overlay.flows import FLOWS
     from vdla.runtime.overlay.job import Job
+    from vdla.runtime.overlay.vivado_script import EXPECTED
 
     if script_only and collect:
         fail("--script-only and --collect exclude each other: first the one, then the other")
@@ -79,6 +80,11 @@ def bitstream(
         return
     with progress_bar(chosen.name) as progress:
         manifest = work.collect(job) if collect else work.build(job, progress)
+    if manifest.tool == "Vivado" and not manifest.tool_version.startswith(EXPECTED):
+        note(
+            f"the script is written for Vivado {EXPECTED}, and this was built with "
+            f"{manifest.tool_version}"
+        )
     report: dict[str, Any] = {
         "board": manifest.board,
         "config": manifest.config,

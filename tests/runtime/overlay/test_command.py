@@ -211,6 +211,45 @@ def test_a_design_at_another_address_is_refused(vivado: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("result.txt", "setup_ns 1\nhold_ns 1\n", "result must say version"),
+        ("result.txt", "version 2024.1\nsetup_ns\nhold_ns 1\n", "result must say setup_ns"),
+        (
+            "result.txt",
+            "version 2024.1\nsetup_ns inf?\nhold_ns 1\n",
+            "must be a number, not 'inf?'",
+        ),
+        ("timing.rpt", "Timing constraints are not met.\n", "and Vivado says that it is not"),
+        ("overlay.hwh", "<EDKSYSTEM>", "A hand-off file must be XML"),
+        ("overlay.hwh", "<EDKSYSTEM/>", "must have vdla_0 of type vdla:user:vdla:1.0, not of None"),
+    ],
+)
+def test_what_a_build_left_damaged_is_refused(
+    vivado: Path, tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    folder = tmp_path / "a"
+    assert vdla("--board", "pynq-z1", "-o", folder)[0] == 0
+    before = read(folder)
+    (folder / "build" / name).write_text(text, encoding="utf-8")
+    code, _, err = vdla("--board", "pynq-z1", "-o", folder, "--collect")
+    assert code == 2
+    assert said in err
+    assert read(folder) == before
+
+
+def test_another_vivado_is_mentioned(
+    vivado: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_VERSION", "2025.1.1")
+    code, _, err = vdla("--board", "pynq-z1", "-o", tmp_path)
+    assert code == 0
+    assert err == "the script is written for Vivado 2024.1, and this was built with 2025.1.1\n"
+    monkeypatch.setenv("FAKE_VERSION", "2024.1.2")
+    assert vdla("--board", "pynq-z1", "-o", tmp_path)[2] == ""
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--board", "zedboard"], "A board's name must be one of pynq-z1, pynq-z2,"),
