@@ -21,6 +21,7 @@ from vdla.runtime.cli.options import (
     read_config,
 )
 from vdla.runtime.cli.output import emit_json, progress_bar, show_table
+from vdla.runtime.cli.paper_table import paper
 
 if TYPE_CHECKING:
     from vdla.runtime.network import Network
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(help="Measure the machine and the simulator.", no_args_is_help=True)
+
+app.command("paper")(paper)
 
 DIFFERS = 1
 THREAD_SETTINGS = (
