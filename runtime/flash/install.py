@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable, Sequence
 from importlib import metadata
@@ -140,11 +141,12 @@ def _require(machine: Machine, cargo: Cargo) -> None:
 
 
 def _require_pynq(machine: Machine, manifest: Manifest) -> None:
-    wanted = Requirement(BOARDS[manifest.board].pynq[0])
+    # Boards pin the patch release that tests ran with; an image's own of the same minor will do.
+    wanted = re.sub(r"==(\d+\.\d+)\.\d+", r"==\1.*", BOARDS[manifest.board].pynq[0])
     found = machine.facts["packages"]["pynq"]
-    if not wanted.specifier.contains(found, prereleases=True):
+    if not Requirement(wanted).specifier.contains(found, prereleases=True):
         raise DeviceError(
-            f"{manifest.board} must have pynq {wanted.specifier}, and {machine.name} has {found}: "
+            f"{manifest.board} must have {wanted}, and {machine.name} has pynq {found}: "
             "flash its SD card with the PYNQ image of that version"
         )
 

@@ -25,7 +25,7 @@ LEAST_PYTHON = (3, 10)
 _OLD = "vdla-old-python"
 _NO_COMMAND = 127  # what a shell says of a command that is not there
 _CHUNK_BYTES = 1 << 16
-_LOCK_SECONDS = 120.0
+_LOCK_SECONDS = 300.0
 """For what an interrupted flash left running on the board: an installation takes that long."""
 
 Sent = Callable[[int], None]

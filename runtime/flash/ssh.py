@@ -20,6 +20,7 @@ __all__ = ["Connection", "SshChannel"]
 
 _PORT = 22
 _CONNECT_SECONDS = 15.0
+_ANSWER_SECONDS = 60.0  # a board's processor is slow at key exchange, and may be busy
 _KEEPALIVE_SECONDS = 10
 _DEAD_MILLISECONDS = 60_000  # a board that lost its power does not say so
 
@@ -119,8 +120,8 @@ class Connection:
                 self.user,
                 sock=self._socket(),
                 timeout=_CONNECT_SECONDS,
-                auth_timeout=60,
-                banner_timeout=60,
+                auth_timeout=_ANSWER_SECONDS,
+                banner_timeout=_ANSWER_SECONDS,
                 **how,
             )
         except paramiko.BadHostKeyException as error:
@@ -166,7 +167,7 @@ class Connection:
         transport = self._client.get_transport()
         assert transport is not None
         try:
-            channel = transport.open_session(timeout=_CONNECT_SECONDS)
+            channel = transport.open_session(timeout=_ANSWER_SECONDS)
             channel.exec_command(command)
         except (paramiko.SSHException, OSError) as error:
             raise DeviceError(

@@ -69,7 +69,7 @@ def image(tmp_path: Path) -> Image:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     site = next((tmp_path / "venv").glob("lib/python3*/site-packages"))
     one = Image(tmp_path / "venv/bin/python3", site)
-    for name, version in {"numpy": "1.24.0", "pip": "23.0", "pynq": "3.1.2"}.items():
+    for name, version in {"numpy": "1.24.0", "pip": "23.0", "pynq": "3.1.1"}.items():
         one.distribution(name, version)
     for folder, text in {"pip": PIP, "vdla/runtime/cli": SELFTEST}.items():
         (site / folder).mkdir(parents=True)
