@@ -98,7 +98,7 @@ class Storage:
             and producer.attach.axis is stage.attach.axis
         )
         extents = self.regions[producer].extents == self.regions[stage].extents
-        return readers == [stage] and len(reads) == 1 and same_place and extents
+        return readers == [stage] and len(set(reads)) == 1 and same_place and extents
 
     def buffer(self, tensor: Tensor) -> Buffer:
         """Return a tensor's buffer, made at its first use."""

@@ -34,7 +34,7 @@ ParameterSet = tuple[int, int, int, int, str]
 class Work:
     """What is done to each operand, then to their sum: shift left, requantize.
 
-    A leaky ReLU requantizes its operand twice, once with either slope, and takes the greater one.
+    A leaky ReLU has its input as both operands: requantized with either slope, the greater counts.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Work:
     final : ParameterSet
     clip : (int, int)
     below : ParameterSet or None
-        Of the sum as well, with a leaky ReLU's slope below zero.
+        Where the operands are not added: of the first one; `final` is then the second one's.
     """
 
     left_shifts: tuple[int, ...]
@@ -62,9 +62,8 @@ class Work:
 
     @property
     def passes(self) -> int:
-        """Cycles of the ALU a vector: a sum of two takes two, a copy and a maximum five."""
-        pairs = 2 * (len(self.scales) - 1) + (5 if self.below is not None else 0)
-        return sum(map(bool, self.left_shifts)) + len(self.sets) + pairs
+        """Cycles of the ALU a vector: a sum or maximum of two vectors takes two."""
+        return sum(map(bool, self.left_shifts)) + len(self.sets) + 2 * (len(self.scales) - 1)
 
     def reversed(self) -> Work:
         """Return the same work with its two operands exchanged."""
@@ -110,7 +109,7 @@ def _leaky(leaky: LeakyParams) -> Work:
             (leaky.below_multiplier, leaky.below_right_shift),
         )
     )
-    return Work((left,), (None,), above, leaky.clip, below)
+    return Work((left, left), (None, None), above, leaky.clip, below)
 
 
 def _addition(add: AddParams) -> Work:
@@ -178,17 +177,17 @@ class Chain:
         return self._rescaled(last, 0, -1, f"{name}.scaled") if scaled else last
 
     def finish(self, terms: Sequence[Tensor]) -> Tensor:
-        """Return the sum of the operands, requantized."""
+        """Return the sum of the operands, requantized, or the greater of them."""
+        if self._work.below is not None:
+            low, high = (self._rescaled(t, *self._work.clip, f"{t.name}.scaled") for t in terms)
+            greater = compute(self._shape, lambda *i: maximum(high[i], low[i]), "leaky")
+            self.stages.append((greater, alu(self._config, AluOp.MAX)))
+            return greater
         total = terms[0]
         if len(terms) == 2:
             total = compute(self._shape, lambda *i: terms[0][i] + terms[1][i], "sum")
             self.stages.append((total, alu(self._config, AluOp.ADD)))
-        if self._work.below is None:
-            return self._rescaled(total, *self._work.clip, "added")
-        low, high = (self._rescaled(total, *self._work.clip, n) for n in ("below", "above"))
-        greater = compute(self._shape, lambda *i: maximum(high[i], low[i]), "leaky")
-        self.stages.append((greater, alu(self._config, AluOp.MAX)))
-        return greater
+        return self._rescaled(total, *self._work.clip, "added")
 
     def _rescaled(self, x: Tensor, low: int, high: int, name: str) -> Tensor:
         k = next(self._set)

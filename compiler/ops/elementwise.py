@@ -81,20 +81,20 @@ def lower_elementwise(graph: Graph, node: Node, config: Config, *, vthreads: int
     ]
     params = placeholder((len(work.sets), 3, config.batch, config.block_out), "int32", "params")
     mover = Mover(config)
-    size, cycles = _tile(entries, work, config, vthreads)
+    size, cycles = _tile(entries, len(inputs), work, config, vthreads)
     schedule, result = _schedule(inputs, params, work, mover, size, config, vthreads)
     constants: dict[Tensor, Array] = {params: work.packed(config), **mover.constants}
     block = config.block_out
     return LoweredNode(schedule, tuple(inputs), constants, result, block, block, cycles)
 
 
-def _tile(entries: int, work: Work, config: Config, vthreads: int) -> tuple[int, int]:
+def _tile(entries: int, inputs: int, work: Work, config: Config, vthreads: int) -> tuple[int, int]:
     """Return the entries of a tile, of one virtual thread, and the estimated cycles."""
     operands, params = len(work.scales), 3 * len(work.sets)
-    copies = (operands + (work.below is not None)) * vthreads
+    copies = operands * vthreads
     room = (config.acc_depth - params) // copies
     if moves_by_product(config):
-        room = min(room, config.inp_depth // copies)
+        room = min(room, config.inp_depth // (inputs * vthreads))
     if room < 1:
         raise LoweringError(
             f"An element-wise tile must fit the scratchpads; {config.name} has "
@@ -102,7 +102,7 @@ def _tile(entries: int, work: Work, config: Config, vthreads: int) -> tuple[int,
             f"{config.inp_depth} inp entries: enlarge acc_bytes or inp_bytes."
         )
     beats = max(1, config.out_elem_bytes // config.axi_bytes)
-    loads = operands * beats
+    loads = (inputs if moves_by_product(config) else operands) * beats
     load, drain = unloaded_load_latency(config), compute_latency(config)
     by_product = moves_by_product(config)
     arithmetic = work.passes + (operands if by_product else loads)
@@ -140,13 +140,21 @@ def _schedule(
     shape = inputs[0].shape
     chain = Chain(shape, work, params, config)
 
-    def loaded(x: Tensor) -> Tensor:
-        last = mover.load(shape, lambda *i: x[i], f"{x.name}.loaded")
-        if moves_by_product(config):
-            last = mover.move(shape, last, lambda entry: (entry,), f"{x.name}.wide")
-        return last
+    by_product = moves_by_product(config)
+    loaded: dict[Tensor, Tensor] = {}
 
-    terms = [chain.operand(k, loaded(x), x.name) for k, x in enumerate(inputs)]
+    def operand(k: int) -> Tensor:
+        """Bring an input to ACC; one that is two operands twice, each is worked on in place."""
+        x = inputs[k % len(inputs)]
+        name = x.name if k < len(inputs) else f"{x.name}.again"
+        if x not in loaded or not by_product:
+            loaded[x] = mover.load(shape, lambda *i: x[i], f"{name}.loaded")
+        last = loaded[x]
+        if by_product:
+            last = mover.move(shape, last, lambda entry: (entry,), f"{name}.wide")
+        return chain.operand(k, last, name)
+
+    terms = [operand(k) for k in range(len(work.scales))]
     final = chain.finish(terms)
     result = compute(shape, lambda *i: final[i].astype("int8"), "result")
 
