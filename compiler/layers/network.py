@@ -61,7 +61,7 @@ class _Network:
             }
             op = "depthwise_conv2d" if row.op == "depthwise" else "conv2d"
         elif row.op == "add":
-            spread = float(np.hypot(*(self._spread[source] for source in sources)))
+            spread = sum(self._spread[source] ** 2 for source in sources) ** 0.5
             op, attrs["rounding"] = "add", "double"
             self._activation(layer, output, self._scale(sources[0]) * spread / _LEVELS, _LEVELS)
         else:

@@ -20,11 +20,11 @@ class Table(dict[str, Any]):
     line = 0
 
 
-class _Loader(yaml.SafeLoader):
-    """Makes a `Table` of every mapping; keys are texts, as people write ``N`` and ``y``."""
+_Loader: Any = type("_Loader", (yaml.SafeLoader,), {})
+"""Makes a `Table` of every mapping; keys are texts, as people write ``N`` and ``y``."""
 
 
-def _table(loader: _Loader, node: yaml.MappingNode) -> Table:
+def _table(loader: Any, node: Any) -> Table:
     table = Table()
     table.line = node.start_mark.line + 1
     for key, value in node.value:

@@ -47,7 +47,7 @@ def energy_mj(config: Config, *, macs: int, dram_bytes: int) -> float:
     )
     picojoules = macs * (cost["multiply_int8"] + cost["add_int32"]) + products * moved
     picojoules += dram_bytes * (cost["dram_byte"] + _sram(config.wgt_bytes, cost))
-    return picojoules * 1e-9
+    return float(picojoules * 1e-9)
 
 
 def _sram(size: int, cost: dict[str, float]) -> float:

@@ -98,7 +98,7 @@ def _show(table: pd.DataFrame) -> None:
 
 
 def _figure(name: str, value: Any) -> str:
-    if value is None or value != value or str(value) == "<NA>":
+    if str(value) in ("<NA>", "None", "nan"):
         return "-"
     if name == "mac_utilization":
         return f"{100 * value:.1f} %"

@@ -141,35 +141,33 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _networks(given: object, folder: Path) -> dict[str, str | Path | Graph]:
-    listed = [given] if isinstance(given, str) or not isinstance(given, (list, tuple)) else given
+    listed: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
     if given is None or not listed:
         raise InputError(
             "A sweep must name networks, not none: add, for example, networks = ['resnet18']."
         )
     found: dict[str, Any] = {}
     for network in listed:
+        value: Any = network
         if isinstance(network, (str, Path)):
             text = str(network)
             name = Path(text).name
             here = folder / text
-            value: Any = here if Path(text).suffix or here.exists() else text
+            value = here if Path(text).suffix or here.is_file() else text
             if isinstance(value, Path) and not value.is_file():
                 raise InputError(
                     f"A network must be a file that exists, not {value}: correct its name."
                 )
-        elif (name := _graph_name(network)) is not None:
-            value = network
+        elif hasattr(network, "nodes") and hasattr(
+            network, "tensors"
+        ):  # the compiler is not loaded
+            name = str(network.name)
         else:
             raise InputError(f"A network must be a file, a name or a Graph, not {network!r}.")
         if name in found:
             raise InputError(f"Networks must have different names, not {name} twice: rename one.")
         found[name] = value
     return found
-
-
-def _graph_name(network: Any) -> str | None:
-    """Return the name of a graph, None of anything else; the compiler stays unloaded."""
-    return str(network.name) if hasattr(network, "nodes") and hasattr(network, "tensors") else None
 
 
 def _configs(given: object, folder: Path) -> tuple[Config, ...]:

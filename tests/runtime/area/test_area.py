@@ -43,14 +43,19 @@ def test_units_add_up_and_are_known(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("width_and_depth", "expected"),
-    [  # counted by yosys 0.70 for memories alone, xc7
+    [  # counted by yosys 0.70 for memories alone; xcup gives the same where it was asked
         ((32, 16), 0.5),
         ((32, 512), 0.5),
         ((32, 1024), 1),
         ((32, 8192), 8),
         ((64, 512), 1),
         ((64, 1024), 2),
+        ((64, 4096), 8),
         ((144, 128), 2),
+        ((256, 1024), 7.5),
+        ((512, 256), 7.5),
+        ((2048, 64), 28.5),
+        ((4096, 256), 57),
     ],
 )
 def test_memories(width_and_depth: tuple[int, int], expected: float) -> None:
