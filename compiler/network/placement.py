@@ -172,7 +172,7 @@ def check_wishes(graphs: Sequence[Graph], place: Mapping[str, str]) -> None:
     unknown = [key for key in place if not any(_meant(graph, key) for graph in graphs)]
     if unknown:
         graph = graphs[-1]
-        names = ", ".join(node.name for node in graph.nodes)
+        names = ", ".join(n.name + (f" ({n.source})" if n.source else "") for n in graph.nodes)
         raise ModelError(
             "A placement must mean nodes of the network, by name, pattern or operator; "
             f"{', '.join(map(repr, unknown))} means none, or one that is folded into another. "

@@ -27,7 +27,7 @@ __all__ = ["import_model"]
 
 NOWHERE = "nowhere"
 CANNOT_RUN = 1
-_COLUMNS = ("node", "operator", "shape", "type", "device", "why not on vdla")
+_COLUMNS = ("node", "in the file", "operator", "shape", "type", "device", "why not on vdla")
 
 
 def import_model(
@@ -102,9 +102,10 @@ def _show(
             tensor = graph.tensors[name]
             typer.echo(f"{end} {name}: {tensor.dtype} {_dimensions(tensor.shape)}")
     typer.echo("")
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             node["name"],
+            node["source"],
             node["op"],
             _dimensions(node["shape"]),
             node["dtype"],
@@ -113,7 +114,10 @@ def _show(
         )
         for node in nodes
     ]
-    show_table(_COLUMNS, rows, text_columns=len(_COLUMNS))
+    columns: tuple[str, ...] = _COLUMNS
+    if not any(node["source"] for node in nodes):
+        columns, rows = (columns[0], *columns[2:]), [(row[0], *row[2:]) for row in rows]
+    show_table(columns, rows, text_columns=len(columns))
     typer.echo("")
     macs = sum(share["macs"] for share in shares.values())
     for device, share in shares.items():

@@ -34,6 +34,9 @@ def test_the_operators_are_listed_with_their_devices(vdla_command: Invoke, tmp_p
     assert lines[:2] == ["input input: int8 1 x 224 x 224 x 3", "output dense.out: int8 1 x 1000"]
     assert lines[3].split() == [
         "node",
+        "in",
+        "the",
+        "file",
         "operator",
         "shape",
         "type",
