@@ -20,6 +20,45 @@ __all__ = ["Zynq"]
 _CONTROL, _MEMORY = "MAXIGP0", "SAXIHP0"
 """Prefixes of the ports in the names of the primitive's pins."""
 
+_HELD = {
+    **{f"{port}ACLK": 1 for port in ("MAXIGP1", "SAXIACP", "SAXIGP0", "SAXIGP1")},
+    **{f"{port}ACLK": 1 for port in ("SAXIHP1", "SAXIHP2", "SAXIHP3")},
+    **{f"DMA{channel}ACLK": 1 for channel in range(4)},
+    **{
+        f"EMIO{peripheral}{number}{name}": width
+        for peripheral, names, width in (
+            ("CAN", "PHYRX", 1),
+            ("ENET", "EXTINTIN GMIICOL GMIICRS GMIIRXCLK GMIIRXDV GMIIRXER GMIITXCLK MDIOI", 1),
+            ("ENET", "GMIIRXD", 8),
+            ("I2C", "SCLI SDAI", 1),
+            ("SDIO", "CDN CLKFB CMDI WP", 1),
+            ("SDIO", "DATAI", 4),
+            ("SPI", "MI SCLKI SI SSIN", 1),
+            ("TTC", "CLKI", 3),
+            ("UART", "CTSN DCDN DSRN RIN RX", 1),
+            ("USB", "VBUSPWRFAULT", 1),
+        )
+        for number in range(2)
+        for name in names.split()
+    },
+    **{f"EMIO{name}": 1 for name in ("PJTAGTCK", "PJTAGTDI", "PJTAGTMS")},
+    **{f"EMIO{name}": 1 for name in ("SRAMINTIN", "TRACECLK", "WDTCLKI")},
+    "EMIOGPIOI": 64,
+    "DDRARB": 4,
+    "EVENTEVENTI": 1,
+    "FCLKCLKTRIGN": 4,
+    "FPGAIDLEN": 1,
+    "FTMDTRACEINATID": 4,
+    "FTMDTRACEINCLOCK": 1,
+    "FTMDTRACEINDATA": 32,
+    "FTMDTRACEINVALID": 1,
+    "FTMTF2PDEBUG": 32,
+    "FTMTF2PTRIG": 4,
+    "FTMTP2FTRIGACK": 4,
+}
+"""Inputs by width that are held low, as the vendor's wrapper holds them: left alone one may read high,
+and an SD card would be gone or a USB port at fault. A port without a clock needs no more."""
+
 _RESET_STAGES = 4
 _INTERRUPTS = 20  # sixteen shared lines, then two of each core
 _SIZE_BITS = 2  # these ports know beats of up to 8 bytes
@@ -61,11 +100,8 @@ class Zynq(Elaboratable):
             a_keep=1,
             o_FCLKCLK=clocks,
             o_FCLKRESETN=resets,
-            i_FCLKCLKTRIGN=Const(0, 4),
-            i_FPGAIDLEN=Const(1, 1),
-            i_EVENTEVENTI=Const(0, 1),
-            i_DDRARB=Const(0, 4),
             i_IRQF2P=Cat(top.interrupt, Const(0, _INTERRUPTS - 1)),
+            **{f"i_{name}": Const(0, width) for name, width in _HELD.items()},
             **{f"i_{port}ACLK": clock for port in (_CONTROL, _MEMORY)},
             **self._control_port(),
             **self._memory_port(),
