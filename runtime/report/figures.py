@@ -35,7 +35,8 @@ def svg_of(figure: Figure, name: str) -> str:
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(figure)
     text = file.getvalue()
-    text = re.sub(r"(<g id=\")(\w+)\"", rf"\g<1>{name}-\2\"", text[text.index("<svg") :])
+    text = text[text.index("<svg") :]
+    text = re.sub(r'<g id="([^"]*)"', rf'<g id="{name}-\1"', text)
     title = f'<svg role="img" aria-label="{name}"'
     return text.replace("<svg", title, 1)
 
