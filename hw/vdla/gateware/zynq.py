@@ -56,8 +56,8 @@ _HELD = {
     "FTMTF2PTRIG": 4,
     "FTMTP2FTRIGACK": 4,
 }
-"""Inputs by width that are held low, as the vendor's wrapper holds them: left alone one may read high,
-and an SD card would be gone or a USB port at fault. A port without a clock needs no more."""
+"""Inputs by width that are held low, as the vendor's wrapper holds them: left alone, one may read
+high, and an SD card would be gone or a USB port at fault. A port without a clock needs no more."""
 
 _RESET_STAGES = 4
 _INTERRUPTS = 20  # sixteen shared lines, then two of each core
