@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from math import prod
 
 from vdla.compiler.graph import Graph, Node
@@ -14,19 +13,17 @@ from vdla.errors import ModelError
 
 from .host import host_refusal
 from .joining import join_refusal
+from .wishes import CPU, VDLA, check_possible, check_wishes, meant_by, wishes_of
 
 __all__ = [
     "CPU",
     "VDLA",
     "Placement",
-    "check_wishes",
     "devices",
     "is_view",
     "place_nodes",
     "placements",
 ]
-
-CPU, VDLA = "cpu", "vdla"
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,8 @@ def placements(
     ModelError
         `place` asks for what cannot be.
     """
-    meant = {key: _meant(graph, key) for key in place or {}}
-    wishes = _wishes(graph, place or {}, meant)
+    meant = {key: meant_by(graph, key) for key in place or {}}
+    wishes = wishes_of(graph, place or {}, meant)
     found: dict[str, Placement] = {}
     able: dict[str, tuple[str | None, str | None]] = {}
     parts: set[str] = set()
@@ -127,7 +124,7 @@ def placements(
         if node.op == "concat" and device == VDLA:
             parts.update(node.inputs)
     for key, names in meant.items():
-        _check_possible(graph, key, (place or {})[key], names, able)
+        check_possible(graph, key, (place or {})[key], names, able)
     for island in islands(graph, found):
         free = all(n.name not in wishes and able[n.name][1] is None for n in island)
         if free and _host_work(graph, island) <= _moving_work(graph, island):
@@ -159,25 +156,6 @@ def devices(graph: Graph, found: Mapping[str, Placement]) -> dict[str, str]:
             "Rewrite the network without them."
         )
     return {name: where.device for name, where in found.items() if where.device is not None}
-
-
-def check_wishes(graphs: Sequence[Graph], place: Mapping[str, str]) -> None:
-    """Refuse what names no node of any of a network's graphs.
-
-    Raises
-    ------
-    ModelError
-        Names, patterns or operators mean no node; all of them are listed.
-    """
-    unknown = [key for key in place if not any(_meant(graph, key) for graph in graphs)]
-    if unknown:
-        graph = graphs[-1]
-        names = ", ".join(n.name + (f" ({n.source})" if n.source else "") for n in graph.nodes)
-        raise ModelError(
-            "A placement must mean nodes of the network, by name, pattern or operator; "
-            f"{', '.join(map(repr, unknown))} means none, or one that is folded into another. "
-            f"{graph.name!r} has: {names}."
-        )
 
 
 def islands(graph: Graph, found: Mapping[str, Placement]) -> list[list[Node]]:
@@ -251,51 +229,6 @@ def _vdla_refusal(graph: Graph, node: Node, config: Config) -> str | None:
         return unsupported(graph, node, config)
     except ModelError as error:
         return str(error)
-
-
-def _meant(graph: Graph, key: str) -> list[str]:
-    """Return the nodes that a key of place means: its name, the file's, a pattern, an operator."""
-    every = graph.nodes
-    exact = [n.name for n in every if n.name == key] or [n.name for n in every if n.source == key]
-    return (
-        exact
-        or [n.name for n in every if any(fnmatchcase(t, key) for t in (n.name, n.source) if t)]
-        or [n.name for n in every if n.op == key]
-    )
-
-
-def _wishes(
-    graph: Graph, place: Mapping[str, str], meant: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[str, bool]]:
-    """Return the device that is asked for each node, and whether it is by its own name."""
-    for key, device in place.items():
-        if device not in (CPU, VDLA):
-            raise ModelError(f"A placement must be 'cpu' or 'vdla', not {device!r} (of {key!r}).")
-    # The most particular comes last and stays: one name, then few nodes of many.
-    names = {name for node in graph.nodes for name in (node.name, node.source)}
-    operators = {node.op for node in graph.nodes}
-    order = sorted(place, key=lambda key: (key in names, key not in operators))
-    return {name: (place[key], key == name) for key in order for name in meant[key]}
-
-
-def _check_possible(
-    graph: Graph,
-    key: str,
-    device: str,
-    names: Sequence[str],
-    able: Mapping[str, tuple[str | None, str | None]],
-) -> None:
-    """Refuse a wish that no node it means can follow."""
-    which = 0 if device == VDLA else 1
-    reasons = {name: able[name][which] for name in names}
-    if not reasons or None in reasons.values():
-        return
-    why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    there = ", ".join(node.name for node in graph.nodes if able[node.name][which] is None)
-    raise ModelError(
-        f"A placement must mean nodes that can run there; of {key!r} none can run on {device}: "
-        f"{why}. Leave it out; what can is: {there or 'nothing'}."
-    )
 
 
 def _view_refusal(graph: Graph, node: Node, found: Mapping[str, Placement]) -> str | None:

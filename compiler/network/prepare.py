@@ -12,8 +12,9 @@ from vdla.compiler.passes.fold_flatten import fold_flatten
 from vdla.config import Config
 
 from .lanes import gather_wide_weights
-from .placement import Placement, check_wishes, placements
+from .placement import Placement, placements
 from .thin import Widened, widen_thin_convolutions
+from .wishes import check_wishes
 
 __all__ = ["Prepared", "prepare"]
 
