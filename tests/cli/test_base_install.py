@@ -72,4 +72,4 @@ def test_what_is_not_of_the_base_is_not_found_there(tmp_path: Path) -> None:
     command = [sys.executable, "-c", COMMAND, "compile", "digits", "--no-cache", "-o", "NET"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert result.returncode == 2
-    assert "this command needs onnx, which is not installed" in result.stderr
+    assert "this command needs tflite, which is not installed" in result.stderr
