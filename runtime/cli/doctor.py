@@ -20,6 +20,7 @@ PURPOSES = {
     "host": "compile networks, simulate to the cycle, tables of results",
     "flash": "install vdla, overlays and networks on boards, and run networks there",
     "hw": "make the gateware, simulate it, synthesize it, place and route it",
+    "board": "run programs on a board under PYNQ, whose image has it; with numpy before 2",
     "notebooks": "run the notebooks",
     "sweep": "try many machines: grids, samples, studies, on several computers",
     "verify": "test the gateware unit by unit, prove properties of it",
