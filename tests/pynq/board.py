@@ -99,7 +99,8 @@ class Fabric:
 class Controller:
     """The AXI interrupt controller (AMD PG099) and the UIO nodes of the lines that it may drive."""
 
-    ISR, IPR, IER, IAR, SIE, CIE, MER = 0x00, 0x04, 0x08, 0x0C, 0x10, 0x14, 0x1C
+    STATUS, PENDING, ENABLE, ACKNOWLEDGE = 0x00, 0x04, 0x08, 0x0C
+    SET, CLEAR, MASTER = 0x10, 0x14, 0x1C
 
     def __init__(self) -> None:
         self.pending = self.enabled = self.master = 0
@@ -127,19 +128,21 @@ class Controller:
     def read(self, offset: int) -> int:
         with self.lock:
             self.settle()
-            return {self.IPR: self.pending & self.enabled, self.ISR: self.pending}.get(offset, 0)
+            return {self.PENDING: self.pending & self.enabled, self.STATUS: self.pending}.get(
+                offset, 0
+            )
 
     def write(self, offset: int, value: int) -> None:
         with self.lock:
-            if offset == self.IER:
+            if offset == self.ENABLE:
                 self.enabled = value
-            elif offset == self.SIE:
+            elif offset == self.SET:
                 self.enabled |= value
-            elif offset == self.CIE:
+            elif offset == self.CLEAR:
                 self.enabled &= ~value
-            elif offset == self.IAR:
+            elif offset == self.ACKNOWLEDGE:
                 self.pending &= ~value
-            elif offset == self.MER:
+            elif offset == self.MASTER:
                 self.master = value
             self.settle()
 
