@@ -86,26 +86,35 @@ def _fabric_lanes(config: Config, family: str) -> float:
     return _lanes(config, family) if family == ULTRASCALE else 0.0
 
 
-GROWN: Mapping[str, tuple[Feature, ...]] = {
-    "arbiter": (_one, _axi4),
-    "compute": (_one, _acc_bits),
-    "compute.datapath": (_one, _lanes, _depth, _fabric_lanes),
-    "compute.issue": (_one, _index_bits),
-    "compute.loader": (_one, _acc_bits, _acc_shuffle, _slots),
-    "compute.sequencer": (_one, _uop_index_bits),
-    "control": (_one,),
-    "fetch": (_one, _bus_bits),
-    "load": (_one, _load_bits, _load_shuffle, _slots),
-    "machine": (_one,),
-    "queues": (_one, _queue_rams),
-    "store": (_one, _out_bits, _narrow_out, _bus_bits),
+Pair = tuple[tuple[Feature, ...], tuple[Feature, ...]]
+
+
+def _both(*features: Feature) -> Pair:
+    return features, features
+
+
+GROWN: Mapping[str, Pair] = {
+    "arbiter": _both(_one, _axi4),
+    "compute": _both(_one, _acc_bits),
+    # A slot's fields are registers along the adder tree, and take no LUTs there.
+    "compute.datapath": ((_one, _lanes, _fabric_lanes), (_one, _lanes, _depth, _fabric_lanes)),
+    "compute.issue": _both(_one, _index_bits),
+    "compute.loader": _both(_one, _acc_bits, _acc_shuffle, _slots),
+    "compute.sequencer": _both(_one, _uop_index_bits),
+    "control": _both(_one),
+    "fetch": _both(_one, _bus_bits),
+    "load": _both(_one, _load_bits, _load_shuffle, _slots),
+    "machine": _both(_one),
+    "queues": _both(_one, _queue_rams),
+    "store": _both(_one, _out_bits, _narrow_out, _bus_bits),
 }
-"""What a unit's LUTs and flip-flops are a weighted sum of; the weights are fitted."""
+"""What a unit's LUTs, and its flip-flops, are a weighted sum of; the weights are fitted."""
 
 
-def grown(unit: str, config: Config, family: str) -> list[float]:
-    """Return the features of a unit."""
-    return [feature(config, family) for feature in GROWN[unit]]
+def grown(unit: str, config: Config, family: str) -> tuple[list[float], list[float]]:
+    """Return the features of a unit, for its LUTs and for its flip-flops."""
+    luts, ffs = GROWN[unit]
+    return [f(config, family) for f in luts], [f(config, family) for f in ffs]
 
 
 def _tree_bits(config: Config) -> tuple[int, int]:

@@ -18,6 +18,8 @@ from .features import GROWN, fixed, grown
 
 __all__ = ["Fit", "Sample", "left_out", "samples"]
 
+Weights = NDArray[np.float64]
+
 _RIDGE = 1e-3
 """Pull of the weights towards zero, where samples do not tell features apart."""
 
@@ -44,27 +46,42 @@ class Fit:
     """
 
     def __init__(self, chosen: Sequence[Sample]) -> None:
-        self._weights: dict[str, NDArray[np.float64]] = {}
+        self._weights: dict[str, tuple[Weights, Weights]] = {}
         for unit in GROWN:
-            features = np.array([grown(unit, s.config, s.family) for s in chosen])
-            known = np.array([fixed(unit, s.config, s.family) for s in chosen])
-            wanted = np.array([s.units[unit] for s in chosen]) - known
-            scale = np.abs(features).max(axis=0)
-            scale[scale == 0] = 1
-            scaled = features / scale
-            square = scaled.T @ scaled + _RIDGE * np.eye(scaled.shape[1])
-            self._weights[unit] = np.linalg.solve(square, scaled.T @ wanted) / scale[:, None]
+            features = [grown(unit, s.config, s.family) for s in chosen]
+            known = [fixed(unit, s.config, s.family) for s in chosen]
+            luts, ffs = (
+                _weights(
+                    np.array([row[k] for row in features]),
+                    np.array(
+                        [s.units[unit][k] - row[k] for s, row in zip(chosen, known, strict=True)]
+                    ),
+                )
+                for k in (0, 1)
+            )
+            self._weights[unit] = (luts, ffs)
 
     def units(self, config: Config, family: str) -> dict[str, tuple[int, int]]:
         """Return LUTs and flip-flops by unit."""
         found = {}
         for unit in sorted({*GROWN, "compute.datapath.product"}):
-            values = np.array(fixed(unit, config, family))
+            lut, ff = fixed(unit, config, family)
             if unit in self._weights:
-                values = values + np.array(grown(unit, config, family)) @ self._weights[unit]
-            lut, ff = np.maximum(0, np.rint(values)).astype(int).tolist()
-            found[unit] = (lut, ff)
+                features, weights = grown(unit, config, family), self._weights[unit]
+                lut += float(np.dot(features[0], weights[0]))
+                ff += float(np.dot(features[1], weights[1]))
+            found[unit] = (max(0, round(lut)), max(0, round(ff)))
         return found
+
+
+def _weights(features: Weights, wanted: Weights) -> Weights:
+    """Return the weights, least squares, of features (samples, n) that give wanted (samples,)."""
+    scale = np.abs(features).max(axis=0)
+    scale[scale == 0] = 1
+    scaled = features / scale
+    square = scaled.T @ scaled + _RIDGE * np.eye(scaled.shape[1])
+    found: Weights = np.linalg.solve(square, scaled.T @ wanted) / scale
+    return found
 
 
 @lru_cache(maxsize=1)

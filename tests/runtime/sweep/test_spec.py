@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vdla.errors import ConfigError, InputError
-from vdla.runtime.sweep import read_spec
+from vdla.runtime.sweep import Spec, read_spec
 from vdla.runtime.sweep.axes import Span, read_axis
 from vdla.runtime.sweep.sampling import points_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def spec(**changes: Any) -> dict[str, Any]:
@@ -73,6 +82,18 @@ def test_what_is_wrong_is_said(given: dict[str, Any], message: str) -> None:
 def test_a_configuration_must_be_known() -> None:
     with pytest.raises(ConfigError, match="must be one of"):
         read_spec(spec(config="TINIEST"))
+
+
+def test_the_page_s_specifications_are_right() -> None:
+    page = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    grid, sample, study = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(points_of(parse(grid))) == 32
+    assert 20 < len(points_of(parse(grid + sample))) <= 32  # each of the 64 drawn once
+    assert parse(grid + study).objectives == ("cycles", "dsp")
+
+
+def parse(text: str) -> Spec:
+    return read_spec(tomllib.loads(text))
 
 
 def test_a_grid_is_not_endless() -> None:

@@ -263,3 +263,20 @@ def test_a_study_is_of_one_network_and_whole(tmp_path: Path) -> None:
         vdla.sweep(spec(networks=["digits", small()], study=study), folder=tmp_path)
     with pytest.raises(InputError, match="must be run whole, not in shards"):
         vdla.sweep(spec(study=study), folder=tmp_path, shard=(1, 2))
+
+
+def test_boards_are_workers_with_a_tag(
+    tmp_path: Path, whole: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr("vdla.runtime.sweep.pool.HARDWARE", frozenset({"cycle"}))
+    axes = {"vthreads": [1, 2], "dram_latency_cycles": [20]}
+    quiet = {"dashboard_address": None, "silence_logs": 50}
+    with (
+        LocalCluster(n_workers=1, processes=False, resources={"cycle": 1}, **quiet) as cluster,
+        Client(cluster) as client,
+    ):
+        table = vdla.sweep(spec(axes=axes), folder=tmp_path, scheduler=client)
+    expected = whole[(whole.dram_latency_cycles == 20) & (whole.wgt_bytes == 4096)]
+    pd.testing.assert_frame_equal(table, expected.reset_index(drop=True))
