@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -285,6 +286,7 @@ class Machine:
         self._channel.close()
 
 
+@cache
 def _source() -> bytes:
     return Path(onboard.__file__).read_bytes()
 

@@ -20,6 +20,7 @@ import sys
 import sysconfig
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -130,36 +131,36 @@ def receive(source: BinaryIO, name: str, nbytes: int, wanted: str) -> dict[str, 
     """Write a file that follows on standard input: under another name until it is whole."""
     path = FOLDER / name
     partial = path.with_name(path.name + ".partial")
-    digest, left, problem = hashlib.sha256(), nbytes, None
-    file = None
+    pieces = _pieces(source, nbytes)
+    digest = hashlib.sha256()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = partial.open("wb")
-    except OSError as error:
-        problem = error
-    while left:
-        chunk = source.read(min(left, CHUNK_BYTES))
-        if not chunk:
-            raise EOFError
-        left -= len(chunk)
-        digest.update(chunk)
-        if file is not None and problem is None:
-            try:
-                file.write(chunk)
-            except OSError as error:
-                problem = error
-    try:
-        if file is not None:
-            file.close()
-        if problem is None and digest.hexdigest() == wanted:
+        with partial.open("wb", buffering=0) as file:
+            for piece in pieces:
+                digest.update(piece)
+                while piece:
+                    piece = piece[file.write(piece) :]
+            os.fsync(file.fileno())  # a board is switched off by pulling its plug
+        if digest.hexdigest() == wanted:
             partial.replace(path)
             return {}
-        partial.unlink(missing_ok=True)
     except OSError as error:
-        problem = problem or error
-    if problem is None:
-        raise RefusedError("damaged", str(path))
-    raise RefusedError("write", f"{path}: {problem.strerror}")
+        for _ in pieces:  # the next request follows the file
+            pass
+        with suppress(OSError):
+            partial.unlink()
+        raise RefusedError("write", f"{path}: {error.strerror}") from None
+    partial.unlink()
+    raise RefusedError("damaged", str(path))
+
+
+def _pieces(source: BinaryIO, nbytes: int) -> Iterator[bytes]:
+    while nbytes:
+        piece = source.read(min(nbytes, CHUNK_BYTES))
+        if not piece:
+            raise EOFError
+        nbytes -= len(piece)
+        yield piece
 
 
 def keep(folder: str, names: list[str]) -> dict[str, Any]:

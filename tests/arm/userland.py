@@ -131,6 +131,16 @@ def _mirror() -> str:
     pytest.skip("apt of this machine has no Debian mirror; add one and run: apt-get update")
 
 
+def _proxies() -> dict[str, str]:
+    """Return how downloads leave this machine: as its environment says, or else as apt does."""
+    found = {name: value for name, value in os.environ.items() if name.endswith("_proxy")}
+    for scheme in ("http", "https"):
+        line = _output("apt-config", "shell", "P", f"Acquire::{scheme}::Proxy").strip()
+        if line:
+            found.setdefault(f"{scheme}_proxy", line.removeprefix("P=").strip("'"))
+    return found
+
+
 def _output(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -144,7 +154,7 @@ def _call(*command: str | Path, root: Path | None = None) -> None:
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8"},
+        env={"PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8", **_proxies()},
     )
     assert result.returncode == 0, f"{words}: {result.stdout[-2000:]}{result.stderr[-2000:]}"
 
