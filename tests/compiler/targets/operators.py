@@ -141,6 +141,23 @@ def kept_operand(rng: np.random.Generator, config: Config, threads: int) -> Case
     return Case(s, {a: x}, result, expected)
 
 
+def operand_read_twice(rng: np.random.Generator, config: Config, threads: int) -> Case:
+    """An operation on an entry and itself: nothing else needs the entry, so it works in place."""
+    shape = (int(rng.integers(1, 30)), config.batch, config.block_out)
+    a = placeholder(shape, "int8", "a")
+    wide = _wide(a, "wide")
+    square = compute(shape, lambda *i: wide[i] * wide[i], "square")
+    result = _narrow(square)
+    s = create_schedule(result)
+    _tiles(s, result, [wide, square], int(rng.integers(1, 7)), threads)
+    _loads(s, wide)
+    for tensor in (wide, square):
+        s[tensor].set_scope(Scope.ACC)
+    s[square].tensorize(s[square].leaves[1], alu(config, AluOp.MUL))
+    x = _int8(rng, *shape)
+    return Case(s, {a: x}, result, np.minimum(x.astype(np.int32) ** 2, 127).astype(np.int8))
+
+
 def dense(rng: np.random.Generator, config: Config, threads: int) -> Case:
     """A product of blocks, a shift and a bias that lies in memory as int32."""
     n, m, k = (int(rng.integers(1, 6)) for _ in range(3))
@@ -429,5 +446,6 @@ OPERATORS: dict[str, Callable[[np.random.Generator, Config, int], Case]] = {
         column_reduction,
         wide_padding,
         transposed,
+        operand_read_twice,
     )
 }
