@@ -41,4 +41,4 @@ def test_resnet8_on_ten_images(overlay: Path, resnet8: Network, shared_data: Pat
     np.testing.assert_array_equal(found, data["resnet8_int8_litert_logits"][:IMAGES])
     cycles = {answer.cycles for answer in answers}
     assert len(cycles) == 1  # an image's values change no time
-    assert cycles == {resnet8.run(images[:1], device="cycle").cycles}
+    assert cycles == {resnet8.run(images[:1], device="rtl").cycles}
