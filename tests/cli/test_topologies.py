@@ -22,12 +22,12 @@ FAST = ("shufflenet", "squeezenet")
 # a convolution, behind a concat or a pooling.
 ON_VDLA = {
     "bvlc_alexnet": {"conv2d": 5, "dense": 3},
-    "densenet121": {"conv2d": 121, "depthwise_conv2d": 62, "avg_pool2d": 3},
-    "inception_v1": {"conv2d": 57, "dense": 1},
-    "inception_v2": {"conv2d": 69, "dense": 1, "avg_pool2d": 8},
+    "densenet121": {"conv2d": 121, "depthwise_conv2d": 62, "avg_pool2d": 3, "concat": 58},
+    "inception_v1": {"conv2d": 57, "dense": 1, "concat": 9},
+    "inception_v2": {"conv2d": 69, "dense": 1, "avg_pool2d": 8, "concat": 8},
     "resnet50": {"conv2d": 53, "dense": 1, "add": 16},
     "shufflenet": {"conv2d": 33, "depthwise_conv2d": 16, "dense": 1, "add": 13},
-    "squeezenet": {"conv2d": 26, "max_pool2d": 3},
+    "squeezenet": {"conv2d": 26, "max_pool2d": 3, "concat": 8},
     "vgg19": {"conv2d": 16, "dense": 3, "max_pool2d": 5},
     "zfnet512": {"conv2d": 5, "dense": 3},
 }
