@@ -40,6 +40,15 @@ def test_a_rectified_tensor_spends_no_code_below_zero():
     assert quantized.node("stem").attrs["clip"] == (-128, 127)
 
 
+@pytest.mark.parametrize(("alpha", "dtype"), [(0.1, np.int8), (-0.1, np.float32)])
+def test_a_leaky_relu_is_integer_unless_its_slope_is_negative(alpha, dtype):
+    net = FloatDraft((1, 4, 4, 3))
+    x = net.conv("conv", "input", 4)
+    graph = net.finish(net.node("leaky", "leaky_relu", (x,), (1, 4, 4, 4), {"alpha": alpha}))
+    quantized = quantize(graph, images(graph)).graph
+    assert quantized.output_tensor(quantized.node("leaky")).dtype == dtype
+
+
 def test_a_clip_stands_at_the_integers_of_its_bounds():
     net = FloatDraft((1, 4, 4, 3))
     graph = net.finish(net.conv("conv", "input", 4, clip=(-0.5, 0.25)))
