@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vdla.errors import InputError
+from vdla.errors import InputError, LoweringError
 from vdla.runtime.cli.options import (
     BUILT_IN,
     DEFAULT_CONFIG,
@@ -22,7 +22,7 @@ from vdla.runtime.cli.options import (
     read_config,
     read_place,
 )
-from vdla.runtime.cli.output import emit_json, progress_bar, show_table, write_file
+from vdla.runtime.cli.output import emit_json, note, progress_bar, show_table, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,11 @@ def report(
                 )
 
         timeline = Timeline.of(compiled(vthreads))
-        without = Timeline.of(compiled(1)) if vthreads > 1 else None
+        if vthreads > 1:
+            try:
+                without = Timeline.of(compiled(1))
+            except LoweringError as error:
+                note(f"no figures of one virtual thread, which needs larger buffers: {error}")
     found = Report(timeline, without)
     page = render(found).encode()
     write_file(output, page)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.networks import residual
 from vdla.config import TINY
+from vdla.errors import LoweringError
 from vdla.runtime.api import compile
 
 FAST = TINY.replace(axi_data_bits=128, name="fast")
@@ -90,3 +91,22 @@ def test_a_saved_result_without_cycles_is_refused(vdla_command: Any, folder: Pat
     outcome = vdla_command("compare", path, path)
     assert outcome.code == 2
     assert "must be what vdla simulate MODEL --json printed, with cycles" in outcome.err
+
+
+def test_a_network_that_one_thread_cannot_hold_is_reported_without_it(
+    vdla_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'vdla[host]'")
+    network = compile(residual(), config=TINY)
+
+    def compiled(model: str, *, vthreads: int, **options: Any) -> Any:
+        if vthreads == 1:
+            raise LoweringError("The wgt buffer holds 4 entries.")
+        return network
+
+    monkeypatch.setattr("vdla.runtime.api.compile", compiled)
+    monkeypatch.setattr("vdla.runtime.report.render", lambda report: "a page")
+    outcome = vdla_command("report", "digits", "-o", tmp_path / "a.html", "--json")
+    assert outcome.code == 0
+    assert "no figures of one virtual thread, which needs larger buffers: The wgt" in outcome.err
+    assert json.loads(outcome.out)["cycles_without_latency_hiding"] is None
