@@ -11,6 +11,7 @@ import ctypes
 import os
 import pty
 import threading
+import time
 import tty
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ class Fabric:
         self.wake = threading.Event()
         self.closed = False
         self.raised = lambda: None
+        self.hold = lambda: False  # whether a program that runs stands still
         self.thread = threading.Thread(target=self._tick, daemon=True)
         self.thread.start()
 
@@ -86,13 +88,16 @@ class Fabric:
             self.wake.wait()
             self.wake.clear()
             while not self.closed:
+                if self.hold():
+                    time.sleep(0.001)
+                    continue
                 with self.lock:
                     self.simulation.run(_CHUNK_CYCLES)
                     status = self.simulation.read(Register.STATUS)
                 if not status & busy:
                     break
                 while self.wanted and not self.closed:
-                    threading.Event().wait(0.0001)
+                    time.sleep(0.0001)
             self.raised()
 
 

@@ -72,11 +72,15 @@ def test_memory_can_be_used_while_a_program_runs(board: RtlBoard, overlay: Path)
     device = PynqDevice(TINY)
     base = prepare(device)
     other = device.allocate(64)
+    held = [True]
+    assert board.fabric is not None
+    board.fabric.hold = lambda: bool(held)
     device.launch(SLOW, base)
     assert device.opened.ip.driver.running
     device.write(other, VALUES)
     np.testing.assert_array_equal(device.read(other, 4), VALUES[None])
     assert device.opened.ip.driver.running
+    held.clear()
     device.wait()
     np.testing.assert_array_equal(device.read(base + 4, 4), VALUES[None] + 5)
     device.close()
@@ -86,6 +90,8 @@ def test_ends_of_programs_come_by_interrupt(board: RtlBoard, overlay: Path) -> N
     device = PynqDevice(TINY)
     base = prepare(device)
     before = board.controller.taken
+    assert board.fabric is not None
+    board.fabric.hold = lambda: not board.controller.armed
     for _ in range(3):
         run(device, base, SLOW)
     assert board.controller.taken >= before + 3
@@ -118,9 +124,12 @@ def test_ends_of_programs_can_be_awaited(board: RtlBoard, overlay: Path) -> None
         await asyncio.gather(core.wait_async(), others())
 
     before = board.controller.taken
+    assert board.fabric is not None
+    board.fabric.hold = lambda: len(steps) < 3 or not board.controller.armed
     core._loop.run_until_complete(both())
     assert board.controller.taken > before
     assert steps == [True] * 3
+    board.fabric.hold = lambda: False
     asyncio.run(both())  # another loop than the one that interrupts come to
     core.memory.close()
 

@@ -214,6 +214,8 @@ def test_a_board_that_is_unplugged(
     board: RtlBoard, write: Write, opened: PynqDevice, how: str
 ) -> None:
     base = prepare(opened)
+    assert board.fabric is not None
+    board.fabric.hold = lambda: True
     opened.launch(SLOW, base)
     board.unplugged = how
     with pytest.raises(DeviceError, match="does not answer any more|STATUS failed"):
