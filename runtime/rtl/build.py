@@ -110,10 +110,10 @@ def build_top(config: Config, option: str = "") -> Path:
 
         return to_verilog(Top(config))
 
-    # The gateware is a function of its sources, of the base that they import, of the
-    # configuration and of Amaranth.
+    # The gateware is a function of its sources, of the base that they import, of Amaranth, and of
+    # the configuration, but for what stays out of its hash: clock, memory, name.
     root = Path(str(files("vdla")))
-    digest = hashlib.sha256(f"{config.to_dict()} {metadata.version('amaranth')}".encode())
+    digest = hashlib.sha256(f"{config.hash:016x} {metadata.version('amaranth')}".encode())
     for path in sorted(root.rglob("*.py")):
         if path.relative_to(root).parts[0] not in _ABOVE:
             digest.update(path.read_bytes())
