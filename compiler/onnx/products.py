@@ -126,6 +126,12 @@ def _centred(node: OnnxNode, build: Builder, place: int, zero: int, axis: int) -
     offset: Array = np.zeros(1, np.int32)
     if node.has(zero):
         offset = build.known(node, zero, "zero point").astype(np.int32)
+    if offset.size not in (1, value.shape[axis]):
+        node.refuse(
+            f"a zero point must be one number, or {value.shape[axis]} along axis {axis}, not of "
+            f"shape {offset.shape}",
+            "Quantize the model again",
+        )
     if offset.size > 1 and offset.ndim == 1:
         along = [1] * len(value.shape)
         along[axis] = -1

@@ -174,6 +174,13 @@ WRONG = {
         of("BatchNormalization", *NORMALS, real(1, 1, 1, 1, 1)),
         r"its variance must have one element for each of 4 channels, not shape \(5,\)",
     ),
+    "no zero point": (
+        of(
+            *("MatMulInteger", np.ones((8, 2), np.uint8), np.zeros(0, np.uint8)),
+            code=onnx.TensorProto.UINT8,
+        ),
+        r"a zero point must be one number, or 8 along axis -2, not of shape \(0,\)",
+    ),
     "two types": (
         of("Add", whole(1)),
         "its inputs A and B must be of one type, not float and int64",
