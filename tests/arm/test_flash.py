@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import threading
 import time
 import zipfile
@@ -70,7 +71,13 @@ def cut_when_it_installs(wire: Wire, site: Path) -> Any:
 
 
 def test_an_empty_board_to_scores_through_interruptions(
-    board: Board, wire: Wire, digits: Path, tmp_path: Path, vdla_command: Any
+    board: Board,
+    wire: Wire,
+    digits: Path,
+    tmp_path: Path,
+    home: Path,
+    vdla_command: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     root = board.userland.root
     site = next((root / PYNQ_PYTHON[1:]).parents[1].glob("lib/python3*/site-packages"))
@@ -108,20 +115,28 @@ def test_an_empty_board_to_scores_through_interruptions(
     assert names & {"numba", "pandas", "onnx", "pillow", "pydantic"} == set()
     assert list(site.rglob("*.so")) == []
 
+    # What fails there fails here with the board's own words.
+    with pytest.raises(DeviceError, match=rf"^On {USER}@127.0.0.1: A device must be one of .*"):
+        run_remote(
+            board.host,
+            [str(digits)],
+            [digits],
+            device="abacus",
+            identity=board.identity,
+            accept_new_host_key=True,
+        )
+
     # The scores are the host's: on the board itself, and from here.
     np.save(tmp_path / "images.npy", digits_held_out().images[:10])
     arguments = [str(digits), "--input", str(tmp_path / "images.npy")]
     here = vdla_command("run", *arguments, "--device", "functional", "--json")
     assert here.code == 0
     expected = json.loads(here.out)
-    found = run_remote(
-        board.host,
-        arguments,
-        [digits, tmp_path / "images.npy"],
-        device="functional",
-        identity=board.identity,
-        accept_new_host_key=True,
-    )
+    shutil.copy(board.identity, home / ".ssh/id_ed25519")  # where the command looks for it
+    monkeypatch.setenv("VDLA_REMOTE_DEVICE", "functional")
+    there = vdla_command("run", *arguments, "--device", f"pynq@{board.host}", "--json")
+    assert there.code == 0, there.err
+    found = json.loads(there.out)
     assert found["classes"] == expected["classes"]
     assert found["config_hash"] == expected["config_hash"]
     installed = f"/{FOLDER}/networks/digits.vdla"
@@ -129,7 +144,3 @@ def test_an_empty_board_to_scores_through_interruptions(
         PYNQ_PYTHON, "-m", "vdla.runtime.cli", "run", installed, "--device", "functional"
     ).stdout
     assert "classes (score): " in table
-
-    # What fails there fails here with the board's own words.
-    with pytest.raises(DeviceError, match=rf"^On {USER}@127.0.0.1: A device must be one of .*"):
-        run_remote(board.host, arguments[:1], [digits], device="abacus", identity=board.identity)
