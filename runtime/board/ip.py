@@ -26,6 +26,8 @@ __all__ = ["VdlaIP"]
 _POLL_SECONDS = 0.001
 _LOOK_SECONDS = 0.1
 """After it, it is seen whether the interrupt is lost."""
+_MISSES = 3
+"""One may be a program that ended as it was looked at; a row of them is lost interrupts."""
 _RAISED = Register.STATUS.bits("interrupt").mask
 _PROGRAMS = 16
 
@@ -52,7 +54,7 @@ class VdlaIP(pynq.DefaultIP):
 
     bindto = [VLNV]
 
-    _lost = False
+    _missed = 0
 
     def __init__(self, description: dict[str, Any]) -> None:
         # pynq's interrupts arrive in the event loop that is current when they are made.
@@ -72,7 +74,7 @@ class VdlaIP(pynq.DefaultIP):
         An overlay may be without; and pynq loses them all after an overlay was loaded while an
         interrupt was waited for.
         """
-        return getattr(self, "interrupt", None) is not None and not self._lost
+        return getattr(self, "interrupt", None) is not None and self._missed < _MISSES
 
     @property
     def cycles(self) -> int:
@@ -102,25 +104,26 @@ class VdlaIP(pynq.DefaultIP):
     def _pause(self, timeout_s: float) -> bool:
         """Wait for the interrupt where its event loop can be run, a moment elsewhere."""
         mine = threading.get_ident() == self._thread
-        if self._lost or not mine or self._loop.is_running() or self._loop.is_closed():
+        if not self.interrupts or not mine or self._loop.is_running() or self._loop.is_closed():
             time.sleep(min(timeout_s, _POLL_SECONDS))
             return False
         return self._loop.run_until_complete(self._pause_async(timeout_s))
 
     async def _pause_async(self, timeout_s: float) -> bool:
-        if self._lost or asyncio.get_running_loop() is not self._loop:
+        if not self.interrupts or asyncio.get_running_loop() is not self._loop:
             await asyncio.sleep(min(timeout_s, _POLL_SECONDS))
             return False
         try:
             await asyncio.wait_for(self.interrupt.wait(), min(timeout_s, _LOOK_SECONDS))
         except asyncio.TimeoutError:
-            self._lost = bool(self.driver.read(Register.STATUS) & _RAISED)
+            self._missed += bool(self.driver.read(Register.STATUS) & _RAISED)
             return False
         except RuntimeError as error:  # pynq's controllers are of the overlay loaded last
             raise DeviceError(
                 f"An overlay must stay loaded while its accelerator is used, and its interrupt is "
                 f"gone ({error}): open the device again."
             ) from error
+        self._missed = 0
         return True
 
 
