@@ -66,8 +66,9 @@ def fits(conv: Conv2d, tile: ConvTile, config: Config) -> bool:
     params = param_entries(conv, tile) * (threads if tile.params_inside else 1)
     results = tile.out_blocks * tile.rows * tile.columns * threads
     other = results if conv.added_passes else 0
+    identity = 1 if conv.added_passes else 0  # the weights that bring the addend to ACC
     return (
         blocks * rows * columns * threads + other <= config.inp_depth
-        and weights * copies + len(conv.listed) <= config.wgt_depth
+        and weights * copies + len(conv.listed) + identity <= config.wgt_depth
         and results + other + params + 3 * conv.added_sets <= config.acc_depth
     )

@@ -94,3 +94,13 @@ def test_what_the_user_places_on_the_cpu_is_not_fused() -> None:
 def test_other_blocks_on_the_way_out_keep_additions_apart() -> None:
     assert fused(residual(), EVERY["1x16x32"]) == {}
     assert_exact(residual(), EVERY["1x16x32"])
+
+
+@pytest.mark.parametrize("vthreads", [1, 2])
+def test_the_identity_has_room_beside_weights_that_would_fill_their_buffer(vthreads: int) -> None:
+    draft = Draft("narrow", (1, 7, 7, 128))
+    graph = draft.finish(draft.add("sum", draft.conv("wide", "input", 128, window=1), "input"))
+    config = PYNQ_Z1.replace(wgt_bytes=8 << 10)  # 32 blocks; the convolution has 64
+    images = images_for(graph, 1)
+    run = vdla.compile(graph, config=config, vthreads=vthreads).run(images, check=True)
+    assert run.bit_exact, run.first_difference
