@@ -16,7 +16,12 @@ from .row import Pads, Place, Row
 __all__ = ["read_topology"]
 
 _CONV = ("ifmap height", "ifmap width", "filter height", "filter width", "channels", "num filter")
-_ALIASES = {"num filters": "num filter", "filters": "num filter", "stride": "strides"}
+_ALIASES = {
+    "num filters": "num filter",
+    "filters": "num filter",
+    "channel": "channels",
+    "stride": "strides",
+}
 _GEMM = ("m", "n", "k")
 _DEPTHWISE = re.compile(r"(?:^|[^a-z])(?:dw|depthwise)|dw(?:$|[^a-z])", re.IGNORECASE)
 
@@ -42,6 +47,8 @@ def read_topology(path: Path, text: str) -> list[Row]:
             if columns is not None:
                 continue
             columns = _default(cells, place)
+        if cells[0] and not any(cells[1:]):  # a title of the layers that follow
+            continue
         rows.append(_row(place, cells, columns, comment))
     return rows
 
@@ -51,7 +58,11 @@ def _columns(cells: Sequence[str]) -> dict[str, int] | None:
     if any(re.fullmatch(r"\d+", cell) for cell in cells[1:]):
         return None
     names = [" ".join(cell.lower().replace("_", " ").split()) for cell in cells]
-    return {_ALIASES.get(name, name): index for index, name in enumerate(names) if name}
+    found = {_ALIASES.get(name, name): index for index, name in enumerate(names) if name}
+    usual = (*_CONV, "strides")
+    if len(names) > len(usual) and not found.keys() >= {*_CONV}:  # misspelt: SCALE-Sim counts
+        found |= {name: index for index, name in enumerate(usual, start=1)}
+    return found
 
 
 def _default(cells: Sequence[str], place: Place) -> dict[str, int]:

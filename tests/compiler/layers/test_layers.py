@@ -80,6 +80,16 @@ def test_a_topology_whose_sizes_hold_their_padding(tmp_path: Path) -> None:
     ]
 
 
+def test_titles_and_misspelt_headers_are_read_by_place(tmp_path: Path) -> None:
+    text = """Layer, IFMAP Width, IFMAP Width, Filter Height, Width, Channels, Filter, Strides,
+    A title,
+    A, 6, 8, 3, 1, 8, 4, 1,
+    """
+    assert edges(read(tmp_path, "net.csv", text)) == [
+        ("A", "conv2d", "A.input", (4, 8, 4), pads(0)),
+    ]
+
+
 def test_padding_and_two_strides_may_be_given(tmp_path: Path) -> None:
     text = f"""{CONV}Stride Height, Stride Width, Padding
     A, 9, 9, 3, 3, 8, 8, 2, 1, 2
