@@ -35,7 +35,7 @@ def _wake(s: Any, actor: int, cycle: int) -> None:
 @compiled
 def _cycle_of(spent: Any, earned: Any) -> Any:
     """Return the cycle in which a channel of memory has earned what it spends."""
-    return spent if earned == 1 else -(-spent // earned)
+    return -(-spent // earned)
 
 
 @compiled
@@ -78,8 +78,10 @@ def _send(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
     begin = max(port.write_free, t + p.store_data)
     end = begin + b.cells[port.burst]
     port.write_free = end
-    if p.cost > p.earned:
-        end = _pay(c, b, s, p, port.burst, begin)
+    if p.cost > 1:
+        lanes = max(1, p.axi_bytes // c.element_bytes[i])
+        port.write_free = _pay(s.one[0], b[port.burst], lanes, begin, p.cost, p.earned) + 1
+        end = s.one[0].written + 1
     response = end - 1 + p.dram_latency
     s.slot_free[_STORE, port.bursts % _RING] = response + 1
     s.log.first_write[i] = min(s.log.first_write[i], begin)
@@ -91,22 +93,22 @@ def _send(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
 
 
 @compiled
-def _pay(c: Any, b: Any, s: Any, p: Any, k: int, begin: Any) -> Any:
-    """Have memory take burst k of store at its pace; returns the cycle after its last beat."""
-    one, port = s.one[0], s.port[_STORE]
-    lanes = max(1, p.axi_bytes // c.element_bytes[port.instruction])
-    left = b.cells[k]
-    cells = b.head[k]
+def _pay(one: Any, burst: Any, lanes: Any, begin: Any, cost: Any, earned: Any) -> Any:
+    """Have memory take a burst of store at its pace; returns when its last beat was offered.
+
+    Takes members one by one: to hand on the state costs more than the work.
+    """
+    left = burst.cells
+    cells = burst.head
     offered = begin - 1
-    for _ in range(b.beats[k]):
+    for _ in range(burst.beats):
         # Elements gather while the beat before waits; the last of a beat needs its register.
         offered = max(offered + cells, one.written + 1)
-        one.write_spent = max(one.write_spent + p.cost, p.earned * (offered - 1) + 1)
-        one.written = _cycle_of(one.write_spent, p.earned)
+        one.write_spent = max(one.write_spent + cost, earned * (offered - 1) + 1)
+        one.written = _cycle_of(one.write_spent, earned)
         left -= cells
         cells = min(lanes, left)
-    port.write_free = offered + 1
-    return one.written + 1
+    return offered
 
 
 @compiled
@@ -128,9 +130,15 @@ def _arbitrate(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
     accept = t + p.grant
     if one.accepted >= p.outstanding:
         accept = max(accept, s.last_beat[(one.accepted - p.outstanding) % _RING] + 1)
-    spent = max(one.read_spent + p.cost, p.earned * (accept + p.dram_latency - 1) + 1)
-    one.read_spent = spent + p.cost * (b.beats[port.requested] - 1)
-    s.last_beat[one.accepted % _RING] = _cycle_of(one.read_spent, p.earned)
+    if p.cost == 1:  # a beat a cycle: what is spent is a cycle
+        spent = max(one.read_spent + 1, accept + p.dram_latency)
+        one.read_spent = spent + b.beats[port.requested] - 1
+        first, last = spent, one.read_spent
+    else:
+        spent = max(one.read_spent + p.cost, p.earned * (accept + p.dram_latency - 1) + 1)
+        one.read_spent = spent + p.cost * (b.beats[port.requested] - 1)
+        first, last = _cycle_of(spent, p.earned), _cycle_of(one.read_spent, p.earned)
+    s.last_beat[one.accepted % _RING] = last
     one.bus_free, one.granted = accept, chosen
     one.accepted += 1
     port.request = NEVER
@@ -139,21 +147,23 @@ def _arbitrate(c: Any, b: Any, s: Any, p: Any, t: int) -> None:
         _wake(s, _ARBITER, max(accept, s.port[r].request))
     if chosen == _FETCH:
         s.fetch_spent[port.requested - one.fetch_base] = spent
-        _wake(s, _DISPATCH, _cycle_of(spent, p.earned) + p.drain)
+        _wake(s, _DISPATCH, first + p.drain)
     else:
-        _write(c, b, s, p, t, chosen, spent)
+        _write(c, b, s, p, t, chosen, first, spent)
 
 
 @compiled
-def _write(c: Any, b: Any, s: Any, p: Any, t: int, r: int, spent: int) -> None:
+def _write(c: Any, b: Any, s: Any, p: Any, t: int, r: int, first: Any, spent: Any) -> None:
     """Place an accepted burst in the time of its reader's write stage."""
     port = s.port[r]
     i, pads, cells = port.request_of, b.pads[port.requested], b.cells[port.requested]
     padded = max(port.write_free, s.log.start[i] + 1)
-    begin = max(padded + pads, _cycle_of(spent, p.earned) + p.drain)
+    begin = max(padded + pads, first + p.drain)
     end = begin + cells
-    if p.cost > p.earned:
-        end = max(end, _last_arrival(c, b, s, p, port.requested, i, spent) + p.drain)
+    if p.cost > 1:
+        lanes = max(1, p.axi_bytes // c.element_bytes[i])
+        last = _last_arrival(b[port.requested], lanes, spent, p.cost, p.earned)
+        end = max(end, last + p.drain)
     s.log.first_write[i] = min(s.log.first_write[i], padded if pads > 0 else begin)
     s.log.busy[i] += pads + cells
     port.write_free = end
@@ -168,20 +178,19 @@ def _write(c: Any, b: Any, s: Any, p: Any, t: int, r: int, spent: int) -> None:
 
 
 @compiled
-def _last_arrival(c: Any, b: Any, s: Any, p: Any, k: int, i: int, spent: int) -> Any:
-    """Return when a stage that waits for nothing but beats is through with burst k.
+def _last_arrival(burst: Any, lanes: Any, spent: Any, cost: Any, earned: Any) -> Any:
+    """Return when a stage that waits for nothing but beats is through with a burst.
 
     Full beats come either faster or slower than their elements are written: what decides is the
     second beat or the last.
     """
-    more = b.beats[k] - 1
+    more = burst.beats - 1
     if more == 0:
         return 0
-    after_head = b.cells[k] - b.head[k]
-    lanes = max(1, p.axi_bytes // c.element_bytes[i])
+    after_head = burst.cells - burst.head
     tail = after_head - lanes * (more - 1)
-    second = _cycle_of(spent + p.cost, p.earned) + after_head
-    return max(second, _cycle_of(spent + p.cost * more, p.earned) + tail)
+    second = _cycle_of(spent + cost, earned) + after_head
+    return max(second, _cycle_of(spent + cost * more, earned) + tail)
 
 
 @compiled
@@ -214,7 +223,9 @@ def _dispatch(c: Any, s: Any, p: Any, t: int) -> None:
     last_byte = 16 * i + 15
     beat = last_byte // p.axi_bytes
     wait = s.fetch_spent[beat // p.burst_beats]
-    if wait < NEVER:
+    if p.cost == 1:
+        wait += beat % p.burst_beats + p.drain
+    elif wait < NEVER:
         wait = _cycle_of(wait + beat % p.burst_beats * p.cost, p.earned) + p.drain
     wait = max(wait, one.fetch_cycle + 1)
     m = c.module[i]
