@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from math import prod
 from pathlib import Path
@@ -20,11 +20,11 @@ from vdla.program import Program
 from vdla.runtime.device import Counters, Device
 from vdla.runtime.devices import HARDWARE, open_device
 from vdla.runtime.inputs import images_in, join_outputs, part_inputs
-from vdla.runtime.run import Run, cycles_of
+from vdla.runtime.run import Answer, Run
 from vdla.runtime.session import Outcome, Session, Timing, groups_of, memory_bytes
 from vdla.runtime.waves import Waves
 
-__all__ = ["Answer", "Network", "Progress"]
+__all__ = ["Network", "Progress"]
 
 Array = NDArray[Any]
 Progress = Callable[[int, int, str], None]
@@ -34,41 +34,6 @@ _DEVICE = "cycle"
 
 _MEMORY_BYTES = 256 << 20
 """What the images that run at once may take in a simulator."""
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What a network says to one image of a stream.
-
-    Attributes
-    ----------
-    outputs : dict of str to array
-        One row of each output.
-    counters : list of Counters
-        Of the pass that the image took part in, one a program.
-    timing : Timing
-        Of that pass.
-    images : int
-        How many images took part in it.
-    clock_mhz : float
-        What the device counted its cycles at.
-    """
-
-    outputs: Mapping[str, Array]
-    counters: list[Counters]
-    timing: Timing
-    images: int
-    clock_mhz: float
-
-    @property
-    def cycles(self) -> int | None:
-        """Cycles of the pass; None on a device without time."""
-        return cycles_of(self.counters)
-
-    @property
-    def accelerator_seconds(self) -> float | None:
-        """What the cycles take; None on a device without time."""
-        return None if self.cycles is None else self.cycles / self.clock_mhz / 1e6
 
 
 class Network:

@@ -1,4 +1,4 @@
-"""The result of running a network: outputs, cycles, a table of layers."""
+"""The results of running a network: outputs, cycles, a table of layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vdla.runtime.session import Timing
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Run", "cycles_of"]
+__all__ = ["Answer", "Run", "cycles_of"]
 
 _VDLA = "vdla"
 _UNTOUCHED = LayerCounters(0, 0, {})
@@ -28,6 +28,41 @@ def cycles_of(programs: Sequence[Counters]) -> int | None:
     """Return the cycles of programs together; None on a device without time."""
     counted = [c.cycles for c in programs]
     return None if any(c is None for c in counted) else sum(c or 0 for c in counted)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a network says to one image of a stream.
+
+    Attributes
+    ----------
+    outputs : dict of str to array
+        One row of each output.
+    counters : list of Counters
+        Of the pass that the image took part in, one a program.
+    timing : Timing
+        Of that pass.
+    images : int
+        How many images took part in it.
+    clock_mhz : float
+        What the device counted its cycles at.
+    """
+
+    outputs: Mapping[str, NDArray[Any]]
+    counters: list[Counters]
+    timing: Timing
+    images: int
+    clock_mhz: float
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of the pass; None on a device without time."""
+        return cycles_of(self.counters)
+
+    @property
+    def accelerator_seconds(self) -> float | None:
+        """What the cycles take; None on a device without time."""
+        return None if self.cycles is None else self.cycles / self.clock_mhz / 1e6
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ from vdla.runtime.cli.report import class_words, top_classes
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from vdla.runtime.network import Answer, Network
+    from vdla.runtime.network import Network
+    from vdla.runtime.run import Answer
 
 __all__ = ["read_labels", "show_stream", "stream_images"]
 
