@@ -260,7 +260,7 @@ class Network:
         timings: list[Timing] = []
         seconds, difference = 0.0, None
         clock_mhz = self.config.clock_mhz
-        for index, outcome in enumerate(self._outcomes(parts, device, tell, waves)):
+        for index, outcome in enumerate(self._outcomes(parts, device, tell, waves, check)):
             outputs.append(self._outputs(outcome))
             counters = counters or outcome.counters
             timings.append(outcome.timing)
@@ -288,15 +288,25 @@ class Network:
         device: str | None,
         tell: Callable[[str], None],
         waves: Waves | None,
+        check: bool,
     ) -> Iterator[Outcome]:
-        """Run parts one after another, those with as many images on one device."""
+        """Run parts one after another, those with as many images on one device.
+
+        Where each is checked, none is open meanwhile: the check opens its own, and a board is one.
+        """
         if device is None and self._session is not None:
             yield from self._session.stream(parts, tell)
             return
         if waves is not None:  # of the first image alone
             first, *parts = parts
             with self._open(self.module, device, first, waves) as session:
-                yield session.run(first, progress=tell)
+                outcome = session.run(first, progress=tell)
+            yield outcome
+        while check and parts:
+            part, *parts = parts
+            with self._open(self.module, device, part) as session:
+                outcome = session.run(part, progress=tell)
+            yield outcome
         while parts:
             images = images_in(self.module, parts[0])
             alike = [part for part in parts if images_in(self.module, part) == images]

@@ -11,7 +11,7 @@ import vdla
 from tests.pynq.board import RtlBoard
 from tests.pynq.overlays import write_overlay
 from vdla.compiler.graph import Graph, import_tflite
-from vdla.config import PYNQ_Z1
+from vdla.config import PYNQ_Z1, TINY
 from vdla.runtime.network import Network
 
 IMAGES = 10
@@ -42,3 +42,10 @@ def test_resnet8_on_ten_images(overlay: Path, resnet8: Network, shared_data: Pat
     cycles = {answer.cycles for answer in answers}
     assert len(cycles) == 1  # an image's values change no time
     assert cycles == {resnet8.run(images[:1], device="rtl").cycles}
+
+
+def test_every_layer_is_checked_on_the_board(board: RtlBoard, name: str, tmp_path: Path) -> None:
+    write_overlay(tmp_path / "overlays" / name, TINY, board=name)
+    network = vdla.compile("digits", config=TINY)
+    images = np.zeros((2, *network.input_shape[1:]), network.input_dtype)
+    assert network.run(images, device="pynq", check=True).bit_exact

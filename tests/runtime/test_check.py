@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,3 +131,29 @@ def test_what_counts_as_equal(dtype: str, got: list[float], want: list[float], s
     layer = Layer("exp", "exp", ("x",), ("y",), {}, "cpu")
     found = compare(layer, np.array([got], dtype), np.array([want], dtype))
     assert (found is None) is same
+
+
+def test_a_check_never_has_two_devices_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board is one: whoever opens it again is refused."""
+    opened: list[object] = []
+
+    def one_at_a_time(*arguments: Any, **options: Any) -> Any:
+        assert not opened
+        device = open_device(*arguments, **options)
+        close = device.close
+
+        def closed() -> None:
+            opened.clear()
+            close()
+
+        device.close = closed  # type: ignore[method-assign]
+        opened.append(device)
+        return device
+
+    monkeypatch.setattr("vdla.runtime.network.open_device", one_at_a_time)
+    network, images = vdla.compile(residual()), images_for(residual(), 3)
+    run = network.run(images, device="functional", check=True, max_images_at_once=1)
+    assert run.bit_exact
+    plain = network.run(images, device="functional", max_images_at_once=1)
+    for name, expected in plain.outputs.items():
+        np.testing.assert_array_equal(run.outputs[name], expected)
