@@ -21,8 +21,10 @@ __all__ = [
     "Flow",
     "Job",
     "Progress",
+    "check_design",
     "check_handoff",
     "check_timing",
+    "design_of",
     "finish",
     "present",
     "write_texts",
@@ -70,9 +72,19 @@ class Job:
                 )
 
     @property
+    def design(self) -> str:
+        """What a build notes beside its results: board, hash of the configuration, clock in MHz."""
+        return design_of(self.board, self.config, self.clock_mhz)
+
+    @property
     def build(self) -> Path:
         """Folder in the overlay's own that holds sources and what the tools leave."""
         return self.folder / "build"
+
+
+def design_of(board: Board, config: Config, clock_mhz: float) -> str:
+    """Return `Job.design`."""
+    return f"{board.name} {config.hash:016x} {board.clock_mhz(clock_mhz):.6g}"
 
 
 class Flow(Protocol):
@@ -119,11 +131,30 @@ def present(folder: Path, names: list[str], remedy: str) -> None:
     OverlayError
         Names the files and the remedy.
     """
-    missing = [name for name in names if not (folder / name).exists()]
-    if missing:
+    missing = [name for name in names if not (folder / name).is_file()]
+    empty = [name for name in names if name not in missing and not (folder / name).stat().st_size]
+    for lacking, what in ((missing, "missing"), (empty, "empty")):
+        if lacking:
+            raise OverlayError(
+                f"A build must leave {', '.join(names)} in {folder}, and {', '.join(lacking)} "
+                f"{'is' if len(lacking) == 1 else 'are'} {what}: build there with: {remedy}"
+            )
+
+
+def check_design(job: Job, built: str, remedy: str) -> None:
+    """Refuse to take one design for another: its clock was met, or not, at its own.
+
+    Raises
+    ------
+    OverlayError
+        Names both designs and the remedy.
+    """
+    if built != job.design:
         raise OverlayError(
-            f"A build must leave {', '.join(names)} in {folder}, and {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing: build there with: {remedy}"
+            f"A build must be of what is collected, {job.design} (board, hash of the "
+            f"configuration, MHz), and the one in {job.build} is of {built or 'nothing known'}: "
+            f"give the --board, --config and --clock that it was written with, or write it "
+            f"again with --script-only and build there with: {remedy}"
         )
 
 
@@ -169,12 +200,20 @@ def check_handoff(board: Board, path: Path, *, controller: bool = True) -> None:
         wanted[CONTROLLER] = board.controller_address
     for instance, address in wanted.items():
         pattern = f".//MODULE[@INSTANCE='{PROCESSOR}']//MEMRANGE[@INSTANCE='{instance}']"
-        at = [int(entry.get("BASEVALUE", "0"), 16) for entry in root.iterfind(pattern)]
-        if at != [address]:
+        at = [_hex(entry.get("BASEVALUE", "")) for entry in root.iterfind(pattern)]
+        if at != [f"{address:#x}"]:
             raise OverlayError(
                 f"A hand-off file must have {instance} at {address:#x}, not at "
-                f"{', '.join(map(hex, at)) or 'no address'}: {path}"
+                f"{', '.join(at) or 'no address'}: {path}"
             )
+
+
+def _hex(text: str) -> str:
+    """Return a number of a hand-off file in one way of writing; what is none as it is."""
+    try:
+        return hex(int(text, 16))
+    except ValueError:
+        return repr(text)
 
 
 def finish(

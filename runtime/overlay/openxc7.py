@@ -17,7 +17,16 @@ from vdla.gateware.zynq import Zynq
 
 from .core import CORE
 from .hwh import hardware_handoff
-from .job import Job, Progress, check_handoff, check_timing, finish, present, write_texts
+from .job import (
+    Job,
+    Progress,
+    check_design,
+    check_handoff,
+    check_timing,
+    finish,
+    present,
+    write_texts,
+)
 from .tools import Follow, require, run
 
 __all__ = ["EXPECTED", "OpenXc7", "design_rtlil"]
@@ -37,7 +46,7 @@ _MADE = {
 }
 """What the steps leave, by the name that it gets in the overlay."""
 
-_VERSIONS = "versions.txt"
+_VERSIONS, _DESIGN = "versions.txt", "design.txt"
 _SCRIPT = "build.sh"
 _TOOLS = ("yosys", "nextpnr-xilinx", "fasm2frames", "xc7frames2bit")
 _MARK = "step: "
@@ -92,7 +101,7 @@ class OpenXc7:
         require(_TOOLS, EXPECTED)
         _check_databases(job.board)
         self.write(job)
-        for made in (_MADE[BIT], _TIMING):
+        for made in (_MADE[BIT], _TIMING, _DESIGN):
             (job.build / made).unlink(missing_ok=True)
         log = job.build / "console.log"
         run(["sh", _SCRIPT], job.build, log, _follow(progress), what="openXC7")
@@ -106,7 +115,9 @@ class OpenXc7:
         OverlayError
             Something is missing, or timing is not met.
         """
-        present(job.build, [*_MADE.values(), _VERSIONS], f"sh {_SCRIPT}")
+        command = f"sh {_SCRIPT}"
+        present(job.build, [*_MADE.values(), _VERSIONS, _DESIGN], command)
+        check_design(job, _text(job.build / _DESIGN), command)
         report = job.build / _TIMING
         reached = {
             clock: float(mhz)  # the last of each: the one after routing
@@ -126,8 +137,12 @@ class OpenXc7:
             {name: job.build / made for name, made in _MADE.items()},
             slack_ns=slack_ns,
             tool="openXC7",
-            tool_version=(job.build / _VERSIONS).read_text(encoding="utf-8").strip(),
+            tool_version=_text(job.build / _VERSIONS),
         )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace").strip()
 
 
 def design_rtlil(config: Config, board: Board) -> str:
@@ -181,6 +196,7 @@ fasm2frames --part {part} --db-root "{database}" {_TOP}.fasm > {_TOP}.frames
 echo "{_MARK}xc7frames2bit"
 xc7frames2bit --part_file "{database}/{part}/part.yaml" --part_name {part} \\
     --frm_file {_TOP}.frames --output_file {_MADE[BIT]}
+echo "{job.design}" > {_DESIGN}
 """
 
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import shlex
+from math import isfinite, nan
 from pathlib import Path
 
 from vdla.bitstreams import BIT, HWH, Manifest
 from vdla.errors import OverlayError
 
 from .core import CORE, ip_sources
-from .job import Job, Progress, check_handoff, check_timing, finish, present, write_texts
+from .job import (
+    Job,
+    Progress,
+    check_design,
+    check_handoff,
+    check_timing,
+    finish,
+    present,
+    write_texts,
+)
 from .tools import Follow, require, run
 from .vivado_script import EXPECTED, SCRIPT, vivado_script
 
@@ -76,6 +86,7 @@ class Vivado:
         present(job.build, [*_MADE.values(), _RESULT], _COMMAND)
         result = _read_result(job.build / _RESULT)
         slack_ns = min(_number(result, name) for name in ("setup_ns", "hold_ns"))
+        check_design(job, result.get("built", ""), _COMMAND)
         report = job.build / _TIMING
         check_timing(job, slack_ns, report)
         if _MET not in report.read_text(encoding="utf-8", errors="replace"):
@@ -107,8 +118,8 @@ def _follow(progress: Progress | None) -> Follow:
 
 
 def _read_result(path: Path) -> dict[str, str]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    found = dict(line.split(maxsplit=1) for line in lines if len(line.split()) >= 2)
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    found = dict(line.strip().split(maxsplit=1) for line in lines if len(line.split()) >= 2)
     for name in ("version", "setup_ns", "hold_ns"):
         if name not in found:
             raise OverlayError(f"A build's result must say {name}: {path}: build again")
@@ -117,8 +128,11 @@ def _read_result(path: Path) -> dict[str, str]:
 
 def _number(result: dict[str, str], name: str) -> float:
     try:
-        return float(result[name])
+        found = float(result[name])
     except ValueError:
+        found = nan
+    if not isfinite(found):
         raise OverlayError(
             f"A build's {name} must be a number, not {result[name]!r}: see the timing report"
-        ) from None
+        )
+    return found

@@ -135,4 +135,5 @@ set result [open [file join $here result.txt] w]
 puts $result "version [version -short]"
 puts $result "setup_ns $setup"
 puts $result "hold_ns $hold"
+puts $result "built $built"
 close $result

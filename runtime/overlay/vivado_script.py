@@ -7,6 +7,7 @@ from importlib.resources import files
 from vdla.boards import CONTROLLER_BYTES, VLNV, ZYNQ_7000, Board
 from vdla.config import Config
 
+from .job import design_of
 from .processor import processor
 
 __all__ = ["EXPECTED", "SCRIPT", "vivado_script"]
@@ -48,6 +49,7 @@ def vivado_script(board: Board, config: Config, clock_mhz: float, jobs: int = 2)
         "device_family": "zynq" if zynq_7000 else "zynquplus",
         "board_part": board.board_part or "",
         "config": config.name,
+        "built": design_of(board, config, clock_mhz),
         "vlnv": VLNV,
         "jobs": str(jobs),
         "processor": system.module,

@@ -220,6 +220,14 @@ def test_a_design_at_another_address_is_refused(vivado: Path, tmp_path: Path) ->
             "version 2024.1\nsetup_ns inf?\nhold_ns 1\n",
             "must be a number, not 'inf?'",
         ),
+        (
+            "result.txt",
+            "version 2024.1\nsetup_ns 1\nhold_ns inf\n",
+            "must be a number, not 'inf'",
+        ),
+        ("result.txt", "version 2024.1\nsetup_ns 1\nhold_ns 1\n", "is of nothing known"),
+        ("result.txt", "\0\xff\n", "result must say version"),
+        ("overlay.bit", "", "and overlay.bit is empty: build there with: vivado"),
         ("timing.rpt", "Timing constraints are not met.\n", "and Vivado says that it is not"),
         ("overlay.hwh", "<EDKSYSTEM>", "A hand-off file must be XML"),
         ("overlay.hwh", "<EDKSYSTEM/>", "must have vdla_0 of type vdla:user:vdla:1.0, not of None"),
@@ -231,10 +239,45 @@ def test_what_a_build_left_damaged_is_refused(
     folder = tmp_path / "a"
     assert vdla("--board", "pynq-z1", "-o", folder)[0] == 0
     before = read(folder)
-    (folder / "build" / name).write_text(text, encoding="utf-8")
+    (folder / "build" / name).write_text(text, encoding="latin-1")
     code, _, err = vdla("--board", "pynq-z1", "-o", folder, "--collect")
     assert code == 2
     assert said in err
+    assert read(folder) == before
+
+
+@pytest.mark.parametrize("name", ["overlay.bit", "overlay.hwh", "timing.rpt", "result.txt"])
+def test_a_folder_is_no_file_of_a_build(vivado: Path, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "a"
+    assert vdla("--board", "pynq-z1", "-o", folder)[0] == 0
+    before = read(folder)
+    (folder / "build" / name).unlink()
+    (folder / "build" / name).mkdir()
+    code, _, err = vdla("--board", "pynq-z1", "-o", folder, "--collect")
+    assert code == 2
+    assert f"and {name} is missing: build there with: vivado" in err
+    assert read(folder) == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("--board", "pynq-z1", "--clock", "200"),
+        ("--board", "pynq-z1", "--config", "TINY"),
+        ("--board", "pynq-z2"),
+    ],
+)
+def test_a_build_is_not_collected_as_another(
+    vivado: Path, tmp_path: Path, other: tuple[str, ...]
+) -> None:
+    """Its timing was met for its own clock: at another one the board would compute nonsense."""
+    folder = tmp_path / "a"
+    assert vdla("--board", "pynq-z1", "-o", folder)[0] == 0
+    before = read(folder)
+    code, _, err = vdla(*other, "-o", folder, "--collect")
+    assert code == 2
+    assert "A build must be of what is collected, " in err
+    assert f"is of pynq-z1 {PYNQ_Z1.hash:016x} 100: give the --board, --config and --clock" in err
     assert read(folder) == before
 
 
