@@ -63,6 +63,7 @@ class Instructions:
         else:
             data = program.instructions.astype("<u8").view(np.uint8).reshape(-1)
             slot = self._slot(len(data))
+            slot.program = None  # what an interrupted write leaves is neither program
             self._memory.write(slot.address, data)
             slot.program = program
         self._slots = [other for other in self._slots if other is not slot] + [slot]

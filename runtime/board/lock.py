@@ -58,7 +58,12 @@ class BoardLock:
             self._file = None
 
     def _open(self) -> IO[str]:
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        # Linux (fs.protected_regular) lets not even root open a file of another user that is there
+        # already in a folder for everybody with O_CREAT, so that is asked for only if it is not.
+        try:
+            descriptor = os.open(self.path, os.O_RDWR)
+        except FileNotFoundError:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         return os.fdopen(descriptor, "r+", encoding="ascii")
 
 
@@ -69,6 +74,8 @@ def _held(holder: str) -> str:
             f"{rule} this process has opened it already: close that device first, with close() of "
             "the device or of the network that was loaded onto it."
         )
+    if not holder.isdecimal():  # it has only just come
+        return f"{rule} another process has it: wait for it to end"
     try:
         words = Path(f"/proc/{holder}/cmdline").read_bytes().split(b"\0")
         command = b" ".join(words).decode(errors="replace").strip()

@@ -11,12 +11,12 @@ from typing import Any
 
 from vdla.bitstreams import BIT, HWH, MANIFEST, Manifest, find, read
 from vdla.boards import BOARDS, VLNV, Board, board
-from vdla.config import Config
+from vdla.config import PRESETS, Config
 from vdla.errors import ConfigError, DeviceError
 
 from .lock import BoardLock
 
-__all__ = ["OpenOverlay", "board_here", "import_pynq", "open_overlay"]
+__all__ = ["OpenOverlay", "board_here", "config_here", "import_pynq", "open_overlay"]
 
 ENVIRONMENT = "VDLA_OVERLAY"
 """A bitstream, a folder with one, or a board's name, to open where none is named."""
@@ -129,6 +129,29 @@ def open_overlay(source: str | Path | None, config: Config, device: Any = None) 
         lock.release()
         raise
     return OpenOverlay(overlay, ip, manifest, clock_mhz, lock, _state())
+
+
+def config_here() -> Config:
+    """Return the configuration of the overlay that is opened where none is named.
+
+    Raises
+    ------
+    DeviceError, OverlayError
+        There is no board or no overlay, or only its hash is known.
+    """
+    bit, manifest = _files(None)
+    if manifest is None:
+        raise DeviceError(
+            f"A configuration must be named for a bitstream without a manifest, such as {bit}: "
+            "give --config"
+        )
+    found = PRESETS.get(manifest.config)
+    if found is None or f"{found.hash:016x}" != manifest.config_hash:
+        raise DeviceError(
+            f"A configuration without a name here, {manifest.config} (hash "
+            f"{manifest.config_hash}), must come from its file: give --config FILE.toml"
+        )
+    return found
 
 
 def _files(source: str | Path | None) -> tuple[Path, Manifest | None]:

@@ -9,11 +9,10 @@ import typer
 
 from vdla.errors import InputError
 from vdla.runtime.cli.options import (
-    DEFAULT_CONFIG,
-    ConfigOption,
     JsonOption,
+    OwnConfigOption,
     TargetOption,
-    read_config,
+    read_config_of,
 )
 from vdla.runtime.cli.output import emit_json, note, progress_bar, show_table, write_file
 
@@ -36,7 +35,7 @@ def calibrate(
         ),
     ] = None,
     device: TargetOption = "pynq",
-    config: ConfigOption = DEFAULT_CONFIG,
+    config: OwnConfigOption = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -81,7 +80,7 @@ def calibrate(
         raise typer.BadParameter("--measure writes counts alone: it excludes --counts and --output")
     if out is not None and out.suffix != ".toml":
         raise InputError(f"A configuration must be written to a .toml file, not to {out}.")
-    settings = read_config(config)
+    settings = read_config_of(config, file, "" if counts is not None else device)
 
     from vdla.module import load
     from vdla.runtime.calibrate import Counts, explain

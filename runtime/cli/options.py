@@ -23,6 +23,7 @@ __all__ = [
     "JsonOption",
     "LabelsOption",
     "ModelArgument",
+    "OwnConfigOption",
     "PlaceOption",
     "Rank",
     "RankOption",
@@ -30,6 +31,7 @@ __all__ = [
     "VthreadsOption",
     "read_bind",
     "read_config",
+    "read_config_of",
     "read_place",
 ]
 
@@ -73,6 +75,14 @@ DeviceOption = Annotated[
 ]
 
 
+OwnConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="NAME|FILE.toml",
+        help="The accelerator's configuration; without, the file's, or else the board's.",
+    ),
+]
 TargetOption = Annotated[
     str,
     typer.Option(
@@ -166,6 +176,21 @@ def read_config(text: str) -> Config:
     if text.endswith((".toml", ".json")):
         return Config.from_toml(Path(text))
     return named(text)
+
+
+def read_config_of(text: str | None, file: Path | None, device: str) -> Config:
+    """Return the configuration that is named, or else a compiled file's, or else the board's."""
+    if text is not None:
+        return read_config(text)
+    if file is not None:
+        from vdla.module import load
+
+        return load(file).config
+    if device == "pynq":
+        from vdla.runtime.board.overlay import config_here
+
+        return config_here()
+    return read_config(DEFAULT_CONFIG)
 
 
 def read_place(pairs: list[str] | None) -> dict[str, str]:

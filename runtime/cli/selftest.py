@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vdla.runtime.cli.options import (
-    DEFAULT_CONFIG,
-    ConfigOption,
     JsonOption,
+    OwnConfigOption,
     TargetOption,
-    read_config,
+    read_config_of,
 )
 from vdla.runtime.cli.output import emit_json, note, progress_bar, show_table
 
@@ -36,14 +35,14 @@ def selftest(
         ),
     ] = None,
     device: TargetOption = "cycle",
-    config: ConfigOption = DEFAULT_CONFIG,
+    config: OwnConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Test a device from its registers to a whole network, beside the functional and cycle models.
 
     Leaves with exit code 1 where something is different.
     """
-    settings = read_config(config)
+    settings = read_config_of(config, file, device)
 
     from vdla.runtime.devices import HARDWARE, open_device
     from vdla.runtime.selftest import selftest

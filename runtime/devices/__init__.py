@@ -59,5 +59,10 @@ def open_device(
         from .board import PynqDevice
 
         return PynqDevice(config, images)
+    if name.startswith("pynq@"):
+        raise DeviceError(
+            f"Only vdla run reaches a board over the network, and {name!r} is one: on the board "
+            "itself, after sudo -i, its name is pynq."
+        )
     known = ", ".join((*NAMES, *sorted(HARDWARE)))
     raise DeviceError(f"A device must be one of {known}, not {name!r}.")

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from vdla.bitstreams import Manifest, find, read
 from vdla.boards import BOARDS
+from vdla.boards import board as board_named
 from vdla.config import PRESETS, Config
 from vdla.errors import DeviceError, OverlayError
 from vdla.module import load
+from vdla.runtime.devices import HARDWARE, NAMES
 
 __all__ = ["Cargo"]
 
@@ -38,6 +40,13 @@ class Cargo:
 
     def check(self) -> None:
         """Refuse what needs no board to be seen as wrong; see `manifest`."""
+        if self.device not in (*NAMES, *HARDWARE):
+            raise DeviceError(
+                f"A self-test must run on one of {', '.join((*NAMES, *sorted(HARDWARE)))}, not on "
+                f"{self.device!r}: choose one"
+            )
+        if self.board is not None:
+            board_named(self.board)
         if self.overlay is not None:
             self.config(self.manifest())
         for path in self.networks:
@@ -95,6 +104,7 @@ class Cargo:
             )
         else:
             return None
+        board_named(found.board)
         if board and found.board != board:
             raise OverlayError(
                 f"An overlay must be for the board, {board}, and the one in {found.folder} is for "

@@ -102,14 +102,14 @@ class Connection:
     def _refused(self, why: str) -> DeviceError:
         return DeviceError(
             f"The board must let {self.name} in, and it does not: {why}: copy a key to it with "
-            f"ssh-copy-id, name one with --identity, or give the password when asked or in "
+            f"ssh-copy-id, name one in ~/.ssh/config, or give the password when asked or in "
             "VDLA_BOARD_PASSWORD (on PYNQ's images user and password are xilinx)"
         )
 
     def _no_ssh(self, error: Exception) -> DeviceError:
         return DeviceError(
             f"An SSH server must answer at {self.host} port {self.port}, and what does is none: "
-            f"{error}: check the address and --port"
+            f"{error}: check the address and the port, USER@HOST:PORT"
         )
 
     def _connect(self, **how: Any) -> None:
@@ -129,8 +129,9 @@ class Connection:
                 f"A board must have the host key it had, and {self.host} shows "
                 f"{_fingerprint(error.key)} where ~/.ssh/known_hosts has "
                 f"{_fingerprint(error.expected_key)}: if its SD card was flashed anew, remove the "
-                f"old key with: ssh-keygen -R '{_known_as(self.host, self.port)}', and give "
-                "--accept-new-host-key; if not, another machine answers in its place"
+                f"old key with: ssh-keygen -R '{_known_as(self.host, self.port)}', and log in once "
+                "with ssh, or give vdla flash --accept-new-host-key; if not, another machine "
+                "answers in its place"
             ) from None
         except OSError as error:
             raise self._no_ssh(error) from None
@@ -151,7 +152,7 @@ class Connection:
         except ConnectionRefusedError:
             raise DeviceError(
                 f"An SSH server must run on the board, and {where} refuses connections: wait until "
-                "it has started up, or check --port"
+                "it has started up, or check the port, USER@HOST:PORT"
             ) from None
         except OSError as error:
             raise DeviceError(
@@ -231,7 +232,7 @@ class _NewHost:
                 f"A board's host key must be known, and {hostname} shows {_fingerprint(key)}, "
                 "which ~/.ssh/known_hosts does not have: compare it with what the board's console "
                 "prints for: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub (or another type), "
-                "then give --accept-new-host-key"
+                "then log in once with ssh, or give vdla flash --accept-new-host-key"
             )
         known = Path("~/.ssh/known_hosts").expanduser()
         try:

@@ -63,7 +63,8 @@ def program(board: Board, name: str, text: str) -> Path:
 def test_a_key_must_be_known(flash: Any, home: Path) -> None:
     assert re.search(
         r"host key must be known, and \[127.0.0.1\]:\d+ shows ssh-ed25519 SHA256:\S{43}, which "
-        r"~/.ssh/known_hosts does not have: .* then give --accept-new-host-key",
+        r"~/.ssh/known_hosts does not have: .* then log in once with ssh, or give vdla flash "
+        r"--accept-new-host-key",
         flash(known=False),
     )
     assert not (home / ".ssh/known_hosts").exists()
@@ -86,7 +87,8 @@ def test_a_key_is_kept_beside_others_and_must_stay(
     known.write_text(f"[127.0.0.1]:{board.port} ssh-ed25519 {changed}\n", encoding="ascii")
     assert re.search(
         rf"must have the host key it had, and 127.0.0.1 shows .* ssh-keygen -R "
-        rf"'\[127.0.0.1\]:{board.port}', and give --accept-new-host-key; if not, another machine",
+        rf"'\[127.0.0.1\]:{board.port}', and log in once with ssh, or give "
+        r"vdla flash --accept-new-host-key; if not, another machine",
         flash(),
     )
 

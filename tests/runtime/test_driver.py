@@ -15,6 +15,7 @@ from vdla.isa import Finish, Gemm, Load, MemoryType, Store, encode
 from vdla.program import Program
 from vdla.registers import BASES, COUNTERS, IDENTITY, ErrorCause, ErrorModule, Register
 from vdla.runtime.driver import Driver
+from vdla.runtime.instructions import Instructions
 
 TINY = TINY_AXI3.replace(name="tiny", axi_version=4)  # whose addresses have more than 32 bits
 PROGRAM = Program.from_instructions(
@@ -407,3 +408,24 @@ def test_counters_are_named_by_module_and_event(registers: Registers) -> None:
     assert list(counters) == ["load", "compute", "store", "fetch"]
     assert counters["store"]["push"] == (1 << 33) + 14
     assert counters["fetch"] == {"memory": (1 << 33) + 16, "full": (1 << 33) + 17}
+
+
+def test_a_program_whose_writing_was_interrupted_is_written_again() -> None:
+    """Its place held another program, of which it left neither."""
+    registers = Registers()
+    space = Space(registers)
+    kept = Instructions(space, most=1)
+    first = Program.from_instructions([Finish()], TINY)
+    second = Program.from_instructions([Finish()], TINY)
+    kept.place(first)
+    write, space.write = space.write, interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        kept.place(second)
+    space.write = write  # type: ignore[method-assign]
+    registers.memory[:] = 0
+    kept.place(first)
+    assert registers.memory.any()
+
+
+def interrupted(address: int, data: np.ndarray) -> None:
+    raise KeyboardInterrupt

@@ -118,6 +118,17 @@ def test_overlays_must_be_for_the_board(flash: Any, tmp_path: Path, image: Image
     assert image.pip_calls == []
 
 
+def test_what_names_nothing_is_refused_before_anything_is_installed(
+    flash: Any, tmp_path: Path, image: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "A board's name must be one of" in flash("--board", "foo").err
+    assert "A self-test must run on one of" in flash("--selftest-device", "foo").err
+    monkeypatch.delenv("BOARD")  # else it is for another board than this
+    damaged = write_overlay(tmp_path / "damaged", "foo")
+    assert "A board's name must be one of" in flash("--overlay", str(damaged)).err
+    assert image.pip_calls == []
+
+
 def test_a_board_that_does_not_say_what_it_is(flash: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BOARD")
     assert "A board or an overlay must be named where the board does not say what it is" in (
