@@ -196,6 +196,11 @@ class Network:
         def passes() -> Iterator[Mapping[str, Array]]:
             while images := list(islice(source, at_once)):
                 counts.append(len(images))
+                if len(shapes := {np.shape(image) for image in images}) > 1:
+                    raise InputError(
+                        f"Images of a stream must have one shape, {self.input_shape[1:]}, not "
+                        f"{' and '.join(map(str, sorted(shapes)))}: scale, cut or transpose them."
+                    )
                 yield from part_inputs(self.module, np.stack(images), at_once)[0]
 
         for outcome in self._session.stream(passes()):

@@ -234,3 +234,12 @@ def test_labels_stay_with_a_network(network: Network, tmp_path) -> None:
     assert network.labels == ()
     with pytest.raises(InputError, match=rf"as many as the classes of .*, {len(names)}, not 2"):
         network.labelled(["cat", "dog"])
+
+
+def test_images_of_a_pass_must_have_one_shape() -> None:
+    network = vdla.compile("digits", config=TINY.replace(batch=2)).to("functional")
+    image = np.zeros(network.input_shape[1:], network.input_dtype)
+    answers = network.stream([image, image, image, image[:2]])
+    assert len([next(answers), next(answers)]) == 2
+    with pytest.raises(InputError, match=r"must have one shape, \(8, 8, 1\), not \(2, 8, 1\) and"):
+        next(answers)
