@@ -23,6 +23,7 @@ LAYER_KEYS = {
 SUMMARY_KEYS = {
     "bit_exact",
     "classes",
+    "clock_mhz",
     "config",
     "config_hash",
     "cycles",
