@@ -68,8 +68,10 @@ def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         assert server.poll() is None, "sshd ended at once"
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as wire:
+            wire.settimeout(START_SECONDS)
+            if wire.recv(4) == b"SSH-":  # it answers, and does not only listen
+                return
         time.sleep(0.1)
     raise AssertionError(f"sshd does not answer after {START_SECONDS} s")
 
@@ -98,12 +100,12 @@ class Wire:
         self._left = nbytes
 
     def cut(self) -> None:
-        """Cut the connection."""
+        """Cut the connection, and none that comes while it is being cut."""
         self._left = None
-        for end in self._open:
+        ends, self._open = self._open, []
+        for end in ends:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-        self._open.clear()
 
     def close(self) -> None:
         self.cut()

@@ -63,9 +63,11 @@ def cut_when_it_installs(wire: Wire, site: Path) -> Any:
             time.sleep(0.05)
         wire.cut()
 
+    watcher = threading.Thread(target=watch, daemon=True)  # one: a second would cut the next flash
+
     def progress(done: int, total: int, doing: str) -> None:
-        if doing == "installing":
-            threading.Thread(target=watch, daemon=True).start()
+        if doing == "installing" and watcher.ident is None:
+            watcher.start()
 
     return progress
 

@@ -164,7 +164,7 @@ def test_the_summary_is_plain_and_its_parts_fit_together(network: Network) -> No
     run = network.run(images_for(residual(), 1), check=True)
     summary = json.loads(json.dumps(run.summary()))
     assert list(summary) == [
-        *("cycles", "mac_cycles_ideal", "mac_utilization", "layers", "sim_seconds"),
+        *("cycles", "clock_mhz", "mac_cycles_ideal", "mac_utilization", "layers", "sim_seconds"),
         *("sim_cycles_per_second", "config", "config_hash", "bit_exact"),
     ]
     macs = 9 * 7 * 9 * (3 + 20) * 20 + 5 * 4 * 20 * 24 + 24 * 10  # stem, body, down, dense

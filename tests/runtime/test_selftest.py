@@ -177,12 +177,10 @@ def test_a_stop_that_is_missed_is_a_failure() -> None:
 
 def test_cycles_are_held_to_the_model_only_where_they_must_be() -> None:
     device = open_device("cycle", TINY.replace(dram_latency_cycles=60))
-    slower = device
-    slower.config = TINY  # type: ignore[misc]
     check = checks(TINY)[4]
     base = device.allocate(len(check.memory))
     device.write(base, check.memory)
-    device.launch(Program(TINY.replace(dram_latency_cycles=60), check.program.instructions), base)
+    device.launch(check.program, base)
     found = device.counters()
     model = open_device("cycle", TINY)
     base = model.allocate(len(check.memory))

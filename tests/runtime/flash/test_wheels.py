@@ -65,11 +65,11 @@ def test_what_this_python_does_not_have_is_downloaded(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(subject, "_call", call)
     monkeypatch.setattr(subject, "_goes_to", lambda found, wanted, python: wanted.name != "typer")
-    with pytest.raises(DeviceError, match="typer, of pure Python for Python 3.10.4,"):
-        wheels_for("3.10.4", "armv7l")
+    with pytest.raises(DeviceError, match="typer, of pure Python for Python 3.11.2,"):
+        wheels_for("3.11.2", "armv7l")
     (command,) = called
     assert "--only-binary=:all:" in command
-    assert "--python-version=310" in command
+    assert "--python-version=311" in command
     assert command[-1].startswith("typer")
 
 
