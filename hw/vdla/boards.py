@@ -22,6 +22,7 @@ __all__ = [
     "ZYNQ_ULTRASCALE",
     "Board",
     "board",
+    "board_of_image",
 ]
 
 VLNV = "vdla:user:vdla:1.0"
@@ -35,6 +36,8 @@ ZYNQ_ULTRASCALE = "zynq-ultrascale+"
 
 CONTROLLER_BYTES = 0x10000
 """Window of the interrupt controller."""
+
+_IMAGES_NAMES = {"ultra96": "ultra96v2"}  # what PYNQ's image calls either version
 
 _DIVISORS = range(1, 64)  # each of the two divisors of a PL clock has six bits
 _TOLERANCE = 0.002  # of a clock: 166.67 names 1000/6 MHz, and crystals are 33.333 MHz
@@ -259,3 +262,11 @@ def board(name: str) -> Board:
     except KeyError:
         known = ", ".join(BOARDS)
         raise ConfigError(f"A board's name must be one of {known}, not {name!r}.") from None
+
+
+def board_of_image(name: str) -> Board | None:
+    """Return the board that a PYNQ image says it is for; None where it is none of ours."""
+    try:
+        return board(_IMAGES_NAMES.get(name.lower(), name))
+    except ConfigError:
+        return None

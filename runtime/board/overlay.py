@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 from vdla.bitstreams import BIT, HWH, MANIFEST, Manifest, find, read
-from vdla.boards import BOARDS, VLNV, Board, board
+from vdla.boards import BOARDS, VLNV, Board, board, board_of_image
 from vdla.config import PRESETS, Config
-from vdla.errors import ConfigError, DeviceError
+from vdla.errors import DeviceError
 
 from .lock import BoardLock
 
@@ -22,7 +22,6 @@ ENVIRONMENT = "VDLA_OVERLAY"
 """A bitstream, a folder with one, or a board's name, to open where none is named."""
 
 _DEVICE_TREE = Path("/proc/device-tree/chosen/pynq_board")
-_ALIASES = {"ultra96": "ultra96v2"}  # what PYNQ's image calls either version
 _CLOCK_TOLERANCE = 0.01
 
 
@@ -51,10 +50,7 @@ def board_here() -> Board | None:
     name = os.environ.get("BOARD", "")
     with suppress(OSError):
         name = _DEVICE_TREE.read_text(encoding="ascii").strip("\0\n ") or name
-    name = _ALIASES.get(name.lower(), name)
-    with suppress(ConfigError):
-        return board(name)
-    return None
+    return board_of_image(name)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from vdla.bitstreams import MANIFEST, Manifest
-from vdla.boards import BOARDS
+from vdla.boards import BOARDS, board_of_image
 from vdla.errors import DeviceError
 from vdla.runtime.flash.cargo import Cargo
 from vdla.runtime.flash.machine import File, Machine
@@ -30,7 +30,6 @@ SPARE_BYTES = 4 << 20
 Progress = Callable[[int, int, str], None]
 Ask = Callable[[str], "str | None"]
 
-_ALIASES = {"ultra96": "ultra96v2"}  # what PYNQ's image calls either version
 _ROOTS_FOLDER = "/root/.local/share/vdla"
 
 
@@ -103,9 +102,8 @@ def flash(
 
 
 def _here(machine: Machine) -> str:
-    name = str(machine.facts["board"]).lower()
-    name = _ALIASES.get(name, name)
-    return name if name in BOARDS else ""
+    here = board_of_image(str(machine.facts["board"]))
+    return "" if here is None else here.name
 
 
 def _require(machine: Machine, cargo: Cargo) -> None:
