@@ -248,8 +248,7 @@ class _Pass:
         buffers = self._session.module.buffers
         for step in self._session.head:
             if isinstance(step, Pack):
-                with self._timing.spending("processor"):
-                    packed = pack(self.outcome.values[step.tensor], buffers[step.buffer])
+                packed = self._packed(step.buffer, self.outcome.values[step.tensor])
                 self._staged.append((buffers[step.buffer].offset, packed))
             else:
                 self._execute(step)
@@ -262,6 +261,7 @@ class _Pass:
         meanwhile : callable
             Called once, while the device computes if it does; the wait follows whatever it raises.
         """
+        buffers = self._session.module.buffers
         for offset, packed in self._staged:
             self._write(offset, packed)
         self._staged.clear()
@@ -270,17 +270,13 @@ class _Pass:
                 self._launch(step, meanwhile)
                 meanwhile = _nothing
             elif isinstance(step, Pack):
-                buffer = self._session.module.buffers[step.buffer]
-                with self._timing.spending("processor"):
-                    packed = pack(self.outcome.values[step.tensor], buffer)
-                self._write(buffer.offset, packed)
+                packed = self._packed(step.buffer, self.outcome.values[step.tensor])
+                self._write(buffers[step.buffer].offset, packed)
             elif isinstance(step, Relayout):
-                buffers = self._session.module.buffers
-                target, source = buffers[step.target], buffers[step.source]
-                values = self._unpacked(step.source, source.tensor, self._read(step.source))
-                with self._timing.spending("processor"):
-                    packed = pack(values, target)
-                self._write(target.offset, packed)
+                tensor = buffers[step.source].tensor
+                values = self._unpacked(step.source, tensor, self._read(step.source))
+                packed = self._packed(step.target, values)
+                self._write(buffers[step.target].offset, packed)
             elif isinstance(step, Unpack):
                 data = self._read(step.buffer)
                 self.outcome.values[step.tensor] = self._unpacked(step.buffer, step.tensor, data)
@@ -340,6 +336,10 @@ class _Pass:
         buffer = self._session.module.buffers[index]
         with self._timing.spending("transfers"):
             return self._session.device.read(self._session.base + buffer.offset, buffer.nbytes)
+
+    def _packed(self, index: int, values: Array) -> Bytes:
+        with self._timing.spending("processor"):
+            return pack(values, self._session.module.buffers[index])
 
     def _unpacked(self, index: int, tensor: str, data: Bytes) -> Array:
         module = self._session.module
