@@ -30,8 +30,6 @@ SPARE_BYTES = 4 << 20
 Progress = Callable[[int, int, str], None]
 Ask = Callable[[str], "str | None"]
 
-_ROOTS_FOLDER = "/root/.local/share/vdla"
-
 
 def vdla_on(machine: Machine) -> list[str]:
     """Return the words that start vdla's command there."""
@@ -234,9 +232,10 @@ def _install(machine: Machine, wheels: Sequence[File], ask: Ask) -> None:
 
 def _share(machine: Machine) -> None:
     """Let root, as whom PYNQ's notebooks run, find the overlays and networks of this user."""
-    script = '[ -e "$1" ] || { mkdir -p "${1%/*}" && ln -s "$0" "$1"; }'
-    command = ["sh", "-c", script, machine.facts["folder"], _ROOTS_FOLDER]
-    machine.run(command, root=True)
+    script = (
+        'to=~root/.local/share/vdla; [ -e "$to" ] || { mkdir -p "${to%/*}" && ln -s "$0" "$to"; }'
+    )
+    machine.run(["sh", "-c", script, machine.facts["folder"]], root=True)
 
 
 def _self_test(
