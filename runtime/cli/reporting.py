@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ from vdla.runtime.cli.output import emit_json, note, progress_bar, show_table, w
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vdla.config import Config
     from vdla.runtime.network import Network
     from vdla.runtime.report import Comparison, Result
 
@@ -67,19 +69,7 @@ def report(
     if model.endswith(".vdla"):
         timeline = Timeline.of(api.load(model))
     else:
-
-        def compiled(threads: int) -> Network:
-            with progress_bar("compiling") as progress:
-                return api.compile(
-                    model,
-                    config=settings,
-                    bind=read_bind(bind),
-                    place=read_place(place),
-                    vthreads=threads,
-                    cache=cache,
-                    progress=progress,
-                )
-
+        compiled = partial(_compiled, model, settings, bind=bind, place=place, cache=cache)
         timeline = Timeline.of(compiled(vthreads))
         if vthreads > 1:
             try:
@@ -124,20 +114,9 @@ def compare(
     """Set two configurations, programs or saved results side by side, layer by layer."""
 
     def compiled(config: str) -> Network:
-        from vdla.runtime import api
-
         assert model is not None
         settings = read_config(config)
-        with progress_bar(f"compiling for {settings.name}") as progress:
-            return api.compile(
-                model,
-                config=settings,
-                bind=read_bind(bind),
-                place=read_place(place),
-                vthreads=vthreads,
-                cache=cache,
-                progress=progress,
-            )
+        return _compiled(model, settings, vthreads, bind=bind, place=place, cache=cache)
 
     results = [_result(one, model, compiled) for one in (a, b)]
 
@@ -148,6 +127,29 @@ def compare(
         emit_json(found.summary())
     else:
         _show(found)
+
+
+def _compiled(
+    model: str,
+    config: Config,
+    vthreads: int,
+    *,
+    bind: list[str] | None,
+    place: list[str] | None,
+    cache: bool,
+) -> Network:
+    from vdla.runtime import api
+
+    with progress_bar(f"compiling for {config.name}") as progress:
+        return api.compile(
+            model,
+            config=config,
+            bind=read_bind(bind),
+            place=read_place(place),
+            vthreads=vthreads,
+            cache=cache,
+            progress=progress,
+        )
 
 
 def _result(text: str, model: str | None, compiled: Callable[[str], Network]) -> Result:
