@@ -15,7 +15,8 @@ import vdla
 from tests.arm.conftest import Board
 from tests.arm.server import free_port
 from tests.arm.userland import BARE_PYTHON, USER
-from vdla.bitstreams import BIT, HWH, Manifest, sha256
+from tests.runtime.flash.conftest import write_overlay
+from vdla.bitstreams import BIT
 from vdla.errors import DeviceError
 from vdla.runtime.flash.address import Address
 from vdla.runtime.flash.connect import on_board
@@ -132,24 +133,7 @@ def test_a_board_brings_python_numpy_pip_and_pynq(board: Board, flash: Any) -> N
 
 @pytest.fixture
 def overlay(tmp_path: Path) -> Path:
-    folder = tmp_path / "overlay"
-    folder.mkdir()
-    for name in (BIT, HWH):
-        (folder / name).write_text(name, encoding="ascii")
-    config = vdla.PYNQ_Z1
-    Manifest(
-        board="pynq-z1",
-        config=config.name,
-        config_hash=f"{config.hash:016x}",
-        clock_mhz=100.0,
-        slack_ns=0.1,
-        tool="vivado",
-        tool_version="2023.1",
-        date="2026-01-01T00:00:00",
-        files={name: sha256(folder / name) for name in (BIT, HWH)},
-        folder=folder,
-    ).write()
-    return folder
+    return write_overlay(tmp_path / "overlay")
 
 
 def test_files_must_belong_together(flash: Any, overlay: Path, tmp_path: Path) -> None:

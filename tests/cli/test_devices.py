@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from importlib import metadata
@@ -9,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from vdla.bitstreams import BIT, HWH, Manifest
-from vdla.config import PYNQ_Z1
+from tests.runtime.flash.conftest import write_overlay
 from vdla.runtime.board import found, memory
 
 Vdla = Callable[..., Any]
@@ -55,23 +53,7 @@ def test_a_board_is_found(
     meminfo.write_text("CmaTotal:       131072 kB\nCmaFree:    65536 kB\n")
     monkeypatch.setattr(memory, "MEMINFO", meminfo)
     assert "for pynq: An overlay for pynq-z1 must be in one of" in vdla_command("devices").out
-    folder = tmp_path / "pynq-z1"
-    folder.mkdir()
-    for name in (BIT, HWH):
-        (folder / name).write_bytes(b"")
-    empty = hashlib.sha256(b"").hexdigest()
-    Manifest(
-        board="pynq-z1",
-        config="pynq-z1",
-        config_hash=f"{PYNQ_Z1.hash:016x}",
-        clock_mhz=100.0,
-        slack_ns=0.0,
-        tool="test",
-        tool_version="1",
-        date="2026-11-30",
-        files={BIT: empty, HWH: empty},
-        folder=folder,
-    ).write()
+    folder = write_overlay(tmp_path / "pynq-z1")
     row = json.loads(vdla_command("devices", "--json").out)["devices"][3]
     assert row["ready"]
     assert row["has"] == (
