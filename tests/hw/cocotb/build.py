@@ -72,11 +72,14 @@ def built(component: wiring.Component) -> Path:
 
 def run_bench(model: Path, bench: str, folder: Path, seed: int = 1) -> None:
     """Run every test of a module of `tests.hw.cocotb.inside`; a failure fails."""
+    from cocotb_tools.config import libs_dir
     from cocotb_tools.runner import get_results, get_runner
 
     runner = get_runner("verilator")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COCOTB_REWRITE_ASSERTION_FILES", "")
+        # A model kept from another environment names cocotb's libraries where they lay there.
+        patch.setenv("LD_LIBRARY_PATH", str(libs_dir), prepend=os.pathsep)
         results = runner.test(
             hdl_toplevel=TOP,
             hdl_toplevel_lang="verilog",
