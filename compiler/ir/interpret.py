@@ -1,4 +1,4 @@
-"""Loop IR executed as it stands, on plain Python integers: what lowering must keep the same."""
+"""Loop IR executed as it stands, on plain Python numbers: what lowering must keep the same."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def interpret(
     """
     machine = _Machine()
     for tensor, buffer in arguments.items():
-        cells: list[int | None] = [None] * buffer.size
+        cells: list[float | None] = [None] * buffer.size
         if tensor in inputs:
-            cells = [int(value) for value in np.asarray(inputs[tensor]).ravel()]
+            cells = np.asarray(inputs[tensor]).ravel().tolist()
         machine.cells[buffer] = cells
     machine.prepare(body)()
     results: dict[Tensor, NDArray[np.generic]] = {}
@@ -74,7 +74,7 @@ class _Machine:
     """Turns statements into functions; buffers are lists whose unwritten cells hold None."""
 
     def __init__(self) -> None:
-        self.cells: dict[Buffer, list[int | None]] = {}
+        self.cells: dict[Buffer, list[float | None]] = {}
         self._evaluator = Evaluator()
         self._env = self._evaluator.env
 
@@ -123,7 +123,7 @@ class _Machine:
 
         return run
 
-    def _read(self, buffer: Buffer, at: int) -> int:
+    def _read(self, buffer: Buffer, at: int) -> float:
         cells = self.cells[buffer]
         if not 0 <= at < len(cells):
             raise LoweringError(
@@ -134,7 +134,7 @@ class _Machine:
             raise LoweringError(f"{buffer.name}[{at}] must be written before it is read.")
         return value
 
-    def _write(self, buffer: Buffer, at: int, value: int) -> None:
+    def _write(self, buffer: Buffer, at: int, value: float) -> None:
         cells = self.cells[buffer]
         if not 0 <= at < len(cells):
             raise LoweringError(
@@ -219,7 +219,7 @@ class _Machine:
         first = [evaluator.slot(var) for var in stmt.first]
         combine = COMBINE[body.kind] if isinstance(body, Reduce) else None
 
-        def values_at(point: Sequence[int]) -> Iterable[int]:
+        def values_at(point: Sequence[int]) -> Iterable[float]:
             for step in inner:
                 for slot, value in zip(axes, (*point, *step), strict=True):
                     env[slot] = value

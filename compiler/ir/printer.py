@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Read, Reduce, Select, Var
+from vdla.compiler.te.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Pick,
+    Read,
+    Real,
+    Reduce,
+    Select,
+    Var,
+)
 from vdla.compiler.te.traverse import map_expr
 
 from .stmt import Access, Alloc, Block, Condition, Copy, For, Intrinsic, Move, Stmt, Store
 
 __all__ = ["expr_text", "stmt_text"]
 
-_RANK = {"and": 0, "<": 1, "<=": 1, "<<": 2, ">>": 2, "+": 3, "-": 3, "*": 4, "//": 4, "%": 4}
+_RANK = {
+    "and": 0,
+    **dict.fromkeys(("<", "<=", "=="), 1),
+    **dict.fromkeys(("<<", ">>"), 2),
+    **dict.fromkeys(("+", "-"), 3),
+    **dict.fromkeys(("*", "/", "//", "%"), 4),
+}
 
 
 def expr_text(expr: Expr, rank: int = 0) -> str:
     """Return an expression as Python-like text."""
-    if isinstance(expr, Const):
+    if isinstance(expr, (Const, Real)):
         return str(expr.value)
     if isinstance(expr, Var):
         return expr.name

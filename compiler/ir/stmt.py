@@ -125,7 +125,7 @@ class Intrinsic:
         Constants matched by the intrinsic's scalars, then static attributes of its calls.
     first : tuple of Var
         Loops of a reduction; where all are 0 the result starts anew. Empty: no reduction.
-    start : int or None
+    start : float or None
         Value that a reduction starts from.
     """
 
@@ -134,7 +134,7 @@ class Intrinsic:
     operands: tuple[Access, ...]
     scalars: tuple[int, ...] = ()
     first: tuple[Var, ...] = ()
-    start: int | None = None
+    start: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,14 @@
-"""Expressions of one element as functions of the loops' values, on plain Python integers."""
+"""Expressions of one element as functions of the loops' values, on plain Python numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import erf, trunc
+from typing import Any
 
-from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Read, Select, Var
+import numpy as np
+
+from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Read, Real, Select, Var
 from vdla.errors import LoweringError
 from vdla.isa import RQ_PACK
 
@@ -14,7 +18,8 @@ from .stmt import Intrinsic
 
 __all__ = ["COMBINE", "ElementCompiler", "Value", "saturate", "wrap"]
 
-Value = Callable[[Env], int]
+Value = Callable[[Env], Any]
+"""A function of the loops' values: an int for integers and bool, a float for floats."""
 
 _BITS = {"bool": 1, "int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
 
@@ -54,6 +59,9 @@ class ElementCompiler:
         if isinstance(expr, Const) or (isinstance(expr, Var) and expr in self._scalars):
             constant = expr.value if isinstance(expr, Const) else self._scalars[expr]
             return lambda env: constant
+        if isinstance(expr, Real):
+            number = wrap(expr.value, expr.dtype)
+            return lambda env: number
         if isinstance(expr, Var):
             slot = self._evaluator.slot(expr)
             return lambda env: env[slot]
@@ -84,8 +92,13 @@ class ElementCompiler:
     def _call(self, expr: Call) -> Value:
         if expr.name == "load" and self._load is not None:
             return self._load(dict(expr.attrs)["position"])
+        if expr.name in _CALLS:
+            function, dtype = _CALLS[expr.name], expr.dtype
+            args = [self.value(arg) for arg in expr.args]
+            return lambda env: wrap(float(function(*(arg(env) for arg in args))), dtype)
         if expr.name != "requantize":
-            raise LoweringError(f"A call must be of requantize, not of {expr.name}.")
+            known = ", ".join((*_CALLS, "requantize"))
+            raise LoweringError(f"A call must be of one of {known}, not of {expr.name}.")
         low, high = (value for _, value in expr.attrs)
         if self._attributes:
             low, high = self._attributes[:2]
@@ -94,7 +107,19 @@ class ElementCompiler:
         return lambda env: _requantize(x(env), bias(env), multiplier(env), packed(env), low, high)
 
 
-COMBINE: dict[str, Callable[[int, int], int]] = {"sum": lambda a, b: a + b, "max": max, "min": min}
+def _least(a: Any, b: Any) -> Any:
+    return a if a != a or a < b else b
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    return a if a != a or a > b else b
+
+
+COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda a, b: a + b,
+    "max": _greatest,
+    "min": _least,
+}
 """What each kind of reduction does with the result so far and the next source."""
 
 
@@ -102,39 +127,67 @@ def _shift_right(a: int, b: int) -> int:
     return a >> b if b >= 0 else a << -b
 
 
-_BINARY: dict[str, Callable[[int, int], int]] = {
+def _divide(a: float, b: float) -> float:
+    return float(np.divide(a, b))
+
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
+    "/": _divide,
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
-    "min": min,
-    "max": max,
+    "min": _least,
+    "max": _greatest,
     ">>": _shift_right,
     "<<": lambda a, b: _shift_right(a, -b),
     "<": lambda a, b: int(a < b),
     "<=": lambda a, b: int(a <= b),
+    "==": lambda a, b: int(a == b),
     "and": lambda a, b: int(bool(a) and bool(b)),
 }
 
 
-def wrap(value: int, dtype: str) -> int:
-    """Return a value's low bits, as arithmetic of a dtype keeps them."""
-    if dtype in ("bool", "float32"):
+_CALLS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "ceil": np.ceil,
+    "erf": erf,
+    "exp": np.exp,
+    "floor": np.floor,
+    "log": np.log,
+    "pow": np.power,
+    "rint": np.rint,
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+}
+"""Functions of floats, computed in double precision."""
+
+
+def wrap(value: Any, dtype: str) -> Any:
+    """Return a value as arithmetic of a dtype keeps it: low bits, or the nearest float."""
+    if dtype.startswith("float"):
+        with np.errstate(over="ignore"):
+            return float(np.dtype(dtype).type(value))
+    if dtype == "bool":
         return value
     bits = _BITS[dtype]
     low = value & ((1 << bits) - 1)
     return low - (1 << bits) if dtype[0] == "i" and low >> (bits - 1) else low
 
 
-def saturate(value: int, dtype: str) -> int:
+def saturate(value: Any, dtype: str) -> Any:
     """Return the value of a dtype nearest to a value, as conversions do."""
-    if dtype in ("bool", "float32"):
-        return value
+    if dtype.startswith("float"):
+        return wrap(value, dtype)
+    if dtype == "bool":
+        return int(bool(value))
     bits = _BITS[dtype]
     least, greatest = (
         (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "i" else (0, (1 << bits) - 1)
     )
+    if isinstance(value, float):
+        value = 0 if value != value else trunc(max(least, min(greatest, value)))
     return max(least, min(greatest, value))
 
 

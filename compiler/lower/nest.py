@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 from vdla.compiler.ir.linear import simplify
 from vdla.compiler.ir.stmt import Access, Alloc, Block, Buffer, For, Intrinsic, Move, Stmt, Store
-from vdla.compiler.te.expr import Const, Reduce, Var
+from vdla.compiler.te.expr import Const, Real, Reduce, Var
 from vdla.compiler.te.intrin import TensorIntrin
-from vdla.compiler.te.ranges import dtype_range, value_range
+from vdla.compiler.te.ranges import value_range
 from vdla.compiler.te.schedule import Schedule
 from vdla.compiler.te.stage import Stage
 from vdla.compiler.te.tensor import IterVar, Tensor
@@ -95,7 +95,7 @@ class _Builder:
             first = tuple(
                 leaf.var for leaf in outer if leaf.kind == "reduce" and extents[leaf] != Const(1)
             )
-            start = _start(stage.body) if stage.body.start is None else None
+            start = _start(stage.body).value if stage.body.start is None else None
         operands = tuple(
             output if read is None or k == intrin.in_place else storage.access(*read)
             for k, read in enumerate(found.operands)
@@ -158,7 +158,7 @@ class _Builder:
         outer = next(
             (k for k, leaf in enumerate(stage.leaves) if leaf.kind == "reduce"), len(stage.leaves)
         )
-        start: Stmt = Store(target, Const(_start(body), body.dtype), ())
+        start: Stmt = Store(target, _start(body), ())
         if body.start is not None:
             start = Store(target, *load_all(body.start, stage, self._storage))
         for leaf in reversed([leaf for leaf in stage.leaves[outer:] if leaf.kind == "data"]):
@@ -183,15 +183,14 @@ def _kind(stage: Stage, leaf: IterVar) -> str:
     return next((k for k in ("unroll", "vectorize", "parallel") if k in notes), "serial")
 
 
-def _start(body: Reduce) -> int:
+def _start(body: Reduce) -> Const | Real:
     """Return what a reduction starts from; no source is below a maximum's or above a minimum's."""
+    if body.dtype.startswith("float"):
+        return Real({"sum": 0.0, "max": -inf, "min": inf}[body.kind], body.dtype)
     if body.kind == "sum":
-        return 0
-    low, high = value_range(body.source) if body.dtype in _INTEGERS else dtype_range("int32")
-    return low if body.kind == "max" else high
-
-
-_INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+        return Const(0, body.dtype)
+    low, high = value_range(body.source)
+    return Const(low if body.kind == "max" else high, body.dtype)
 
 
 def _check_scopes(

@@ -22,12 +22,14 @@ __all__ = [
     "Operators",
     "Pick",
     "Read",
+    "Real",
     "Reduce",
     "Select",
     "Var",
     "all_of",
     "as_expr",
     "binary",
+    "call",
     "ceildiv",
     "maximum",
     "minimum",
@@ -47,6 +49,7 @@ _FOLD: dict[str, Callable[[int, int], int]] = {
     "<<": lambda a, b: a << b if b >= 0 else a >> -b,
     "<": lambda a, b: int(a < b),
     "<=": lambda a, b: int(a <= b),
+    "==": lambda a, b: int(a == b),
     "and": lambda a, b: int(bool(a) and bool(b)),
 }
 
@@ -54,8 +57,8 @@ _FOLD: dict[str, Callable[[int, int], int]] = {
 class Operators:
     """Python's operators on expressions and axes; constants fold.
 
-    Comparisons are the methods `lt`, `le`, `gt` and `ge`, so that ``==`` stays identity of axes
-    and structural equality of expressions.
+    Comparisons are the methods `lt`, `le`, `gt`, `ge` and `eq`, so that ``==`` stays identity of
+    axes and structural equality of expressions.
     """
 
     def __add__(self, other: ExprLike) -> Expr:
@@ -82,6 +85,12 @@ class Operators:
     def __mod__(self, other: ExprLike) -> Expr:
         return binary("%", self, other)
 
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return binary("/", other, self)
+
     def __rshift__(self, other: ExprLike) -> Expr:
         return binary(">>", self, other)
 
@@ -107,8 +116,15 @@ class Operators:
         """Return ``self >= other`` as an expression."""
         return binary("<=", other, self)
 
+    def eq(self, other: ExprLike) -> Expr:
+        """Return whether the two values are equal, as an expression."""
+        return binary("==", self, other)
+
     def astype(self, dtype: str) -> Expr:
-        """Return the value converted to another dtype; a narrower integer dtype saturates."""
+        """Return the value converted to another dtype.
+
+        A narrower integer dtype saturates; a float becomes an integer towards zero, and NaN 0.
+        """
         expr = as_expr(self)
         return expr if expr.dtype == dtype else Cast(dtype, expr)
 
@@ -128,8 +144,8 @@ class Expr(Operators):
         return value
 
 
-ExprLike: TypeAlias = Operators | int
-"""An expression, an axis or an integer."""
+ExprLike: TypeAlias = Operators | int | float
+"""An expression, an axis or a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +170,22 @@ class Const(Expr):
 
 
 @dataclass(frozen=True)
+class Real(Expr):
+    """A floating-point constant."""
+
+    __hash__ = Expr.hash_once
+
+    value: float
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
 class Binary(Expr):
-    """``a op b``; op is one of ``+ - * // % min max >> << < <= and``."""
+    """``a op b``; op is one of ``+ - * / // % min max >> << < <= == and``.
+
+    ``/`` is of floats; ``// % >> <<`` are of integers, and round down. min and max of a NaN are
+    NaN.
+    """
 
     __hash__ = Expr.hash_once
 
@@ -223,7 +253,7 @@ class Read(Expr):
 
 @dataclass(frozen=True)
 class Call(Expr):
-    """A pure function known by name, such as ``requantize``; ``attrs`` are static."""
+    """A pure function known by name, such as ``requantize`` or ``exp``; ``attrs`` are static."""
 
     __hash__ = Expr.hash_once
 
@@ -254,12 +284,19 @@ class Reduce(Expr):
 
 
 def as_expr(value: ExprLike, dtype: str = "int32") -> Expr:
-    """Return an expression from an integer, which takes ``dtype``, an axis or an expression."""
+    """Return an expression from a number, which takes ``dtype``, an axis or an expression.
+
+    A number with a fraction takes float32 where ``dtype`` is an integer's.
+    """
     if isinstance(value, Expr):
         return value
     if isinstance(value, Operators):
         var: Expr = value.var  # type: ignore[attr-defined]
         return var
+    if dtype.startswith("float"):
+        return Real(float(value), dtype)
+    if isinstance(value, float):
+        return Real(value)
     number = int(value)
     if dtype in _LIMITS and not _LIMITS[dtype][0] <= number <= _LIMITS[dtype][1]:
         raise ScheduleError(
@@ -279,7 +316,7 @@ _LIMITS = {
 
 def _operands(op: str, left: ExprLike, right: ExprLike) -> tuple[Expr, Expr]:
     """Return both operands with one dtype: an integer takes the other's."""
-    if isinstance(left, int) and isinstance(right, Operators):
+    if not isinstance(left, Operators) and isinstance(right, Operators):
         b = as_expr(right)
         return as_expr(left, b.dtype), b
     a = as_expr(left)
@@ -315,7 +352,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
 
 
 def _dtype(op: str, operands: str) -> str:
-    return "bool" if op in ("<", "<=", "and") else operands
+    return "bool" if op in ("<", "<=", "==", "and") else operands
 
 
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
@@ -339,6 +376,20 @@ def all_of(*conditions: Expr) -> Expr:
     for condition in conditions[1:]:
         result = binary("and", result, condition)
     return result
+
+
+def call(name: str, *args: ExprLike) -> Expr:
+    """Return a function of floats by name, of its first argument's dtype.
+
+    Names are ``abs``, ``ceil``, ``erf``, ``exp``, ``floor``, ``log``, ``pow``, ``rint`` (halves to
+    even), ``sqrt`` and ``tanh``.
+    """
+    first = as_expr(args[0])
+    if not first.dtype.startswith("float"):
+        raise ScheduleError(
+            f"{name} must be of a float, not of {first.dtype}: convert it with astype."
+        )
+    return Call(name, (first, *(as_expr(arg, first.dtype) for arg in args[1:])), first.dtype)
 
 
 def pick(values: Sequence[int], index: ExprLike) -> Expr:

@@ -11,7 +11,17 @@ from vdla.compiler.ir.stmt import Access, Alloc, Block, Buffer, For, Store
 from vdla.compiler.lower.nest import build_nests
 from vdla.compiler.lower.vthread import interleave_threads
 from vdla.compiler.targets.vdla.intrinsics import Scope, rq
-from vdla.compiler.te import Var, compute, create_schedule, placeholder, requantize
+from vdla.compiler.te import (
+    Var,
+    call,
+    compute,
+    create_schedule,
+    max_over,
+    placeholder,
+    reduce_axis,
+    requantize,
+    select,
+)
 from vdla.compiler.te.expr import Call, Const
 from vdla.config import TINY
 from vdla.errors import LoweringError
@@ -105,7 +115,7 @@ FAULTS = {
     ),
     "unknown call": (
         store(Const(0), Call("sine", (), "int32")),
-        "A call must be of requantize, not of sine",
+        "A call must be of one of abs, ceil, erf, .*, tanh, requantize, not of sine",
     ),
 }
 
@@ -115,3 +125,33 @@ def test_fault(name: str) -> None:
     body, message = FAULTS[name]
     with pytest.raises(LoweringError, match=message):
         interpret(body, {OUT: A}, {})
+
+
+def test_floats_are_computed_and_rounded_as_numpy_does() -> None:
+    x = placeholder((6, 5), "float32", "x")
+    y = compute(
+        (6, 5),
+        lambda i, j: select(x[i, j].lt(0.5), call("exp", x[i, j]) * 2.0, 1 / x[i, j]),
+        "y",
+    )
+    k = reduce_axis(5, "k")
+    z = compute((6,), lambda i: max_over(y[i, k], k), "z")
+    values = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
+    values[1, 2], values[2, 3], values[3, 4] = np.nan, np.inf, -np.inf
+    expected = np.where(values < 0.5, np.exp(values) * np.float32(2), 1 / values).max(1)
+    nest = build_nests(create_schedule(z))
+    (result,) = interpret(nest.body, nest.arguments, {x: values}).values()
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, expected, rtol=2e-7)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_a_float_becomes_the_nearest_integer_towards_zero(dtype: str) -> None:
+    x = placeholder((7,), "float32", "x")
+    y = compute((7,), lambda i: x[i].astype(dtype), "y")
+    nest = build_nests(create_schedule(y))
+    values = np.array([1.9, -1.9, 0.5, 3e9, -3e9, np.inf, np.nan], np.float32)
+    (result,) = interpret(nest.body, nest.arguments, {x: values}).values()
+    least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    low = max(-1, least)
+    np.testing.assert_array_equal(result, [1, low, 0, greatest, least, greatest, 0])
