@@ -1,0 +1,1 @@
+"""The CPU back end: from loop IR to machine code in a shared object."""
