@@ -13,6 +13,7 @@ from vdla.compiler.te.tensor import Tensor
 from vdla.errors import LoweringError
 
 from .evaluate import Evaluator
+from .linear import is_data
 from .stmt import Access, Alloc, Block, Buffer, Copy, For, Intrinsic, Move, Stmt, Store
 from .values import COMBINE, ElementCompiler, Value, saturate, wrap
 
@@ -146,16 +147,20 @@ class _Machine:
         return self._evaluator.compile(access.offset)
 
     def _store(self, stmt: Store) -> _Run:
-        loads = [(access.buffer, self._offset(access)) for access in stmt.loads]
+        loads: list[tuple[Buffer, Value]] = []
 
         def load(position: int) -> Value:
             buffer, offset = loads[position]
             return lambda env: self._read(buffer, offset(env))
 
+        elements = ElementCompiler(self._evaluator, None, load)
+        for access in stmt.loads:
+            given = elements.value(access.offset) if is_data(access.offset) else None
+            loads.append((access.buffer, given or self._offset(access)))
         value, combine = stmt.value, None
         if isinstance(stmt.value, Reduce):
             value, combine = stmt.value.source, COMBINE[stmt.value.kind]
-        compute = ElementCompiler(self._evaluator, None, load).value(value)
+        compute = elements.value(value)
         buffer, offset, env = stmt.target.buffer, self._offset(stmt.target), self._env
 
         def run() -> None:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import gcd
 
-from vdla.compiler.te.expr import Binary, Const, Expr, Pick, Var, as_expr, pick
+from vdla.compiler.te.expr import Binary, Call, Const, Expr, Pick, Read, Var, as_expr, pick
+from vdla.compiler.te.ranges import value_range
 from vdla.compiler.te.traverse import map_expr, walk
 from vdla.errors import LoweringError
 
 from .printer import expr_text
 
-__all__ = ["affine", "const_bounds", "lookup", "relax", "simplify", "uses"]
+__all__ = ["affine", "const_bounds", "is_data", "lookup", "relax", "simplify", "uses"]
 
 _Terms = dict[Expr, int]
 
@@ -20,6 +21,11 @@ _Terms = dict[Expr, int]
 def uses(expr: Expr, variables: Iterable[Var]) -> bool:
     """Tell whether an expression contains one of the variables."""
     return not _variables(expr).isdisjoint(variables)
+
+
+def is_data(expr: Expr) -> bool:
+    """Tell whether an index depends on the elements of a tensor."""
+    return any(isinstance(part, (Call, Read)) for part in walk(expr))
 
 
 @lru_cache(maxsize=1 << 15)
@@ -169,6 +175,8 @@ def _atom_extreme(atom: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
             return simplify(_extreme(atom.a, var, extent, upper=upper) // by)
         if atom.op == "%":
             return _extreme(atom.b, var, extent, upper=True) - 1 if upper else Const(0)
+    if is_data(atom):
+        return Const(value_range(atom)[upper])
     raise LoweringError(
         f"An index must be built from +, -, *, //, %, min, max and pick for its range to be known, "
         f"not {expr_text(atom)}."
@@ -180,6 +188,8 @@ def const_bounds(expr: Expr, loops: Iterable[tuple[Var, Expr]]) -> tuple[int, in
     low = high = simplify(expr)
     for var, extent in reversed(list(loops)):
         low, high = _least(low, var, extent), _greatest(high, var, extent)
+    if is_data(low) or is_data(high):
+        return value_range(low)[0], value_range(high)[1]
     if not (isinstance(low, Const) and isinstance(high, Const)):
         raise LoweringError(
             f"The range of {expr_text(expr)} must be known when compiling; its bounds "

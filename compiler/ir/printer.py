@@ -52,6 +52,8 @@ def expr_text(expr: Expr, rank: int = 0) -> str:
         return f"{expr.tensor.name}[{', '.join(expr_text(i) for i in expr.indices)}]"
     if isinstance(expr, Call):
         attrs = [f"{name}={value}" for name, value in expr.attrs]
+        if expr.name == "wrap":
+            attrs.append(expr.dtype)
         return f"{expr.name}({', '.join([*map(expr_text, expr.args), *attrs])})"
     if isinstance(expr, Pick):
         return f"{expr.values}[{expr_text(expr.index)}]"
@@ -103,7 +105,8 @@ def _stored(stmt: Store) -> str:
 
     def visit(expr: Expr) -> Expr | None:
         if isinstance(expr, Call) and expr.name == "load":
-            return Var(_access(stmt.loads[dict(expr.attrs)["position"]]), expr.dtype)
+            load = stmt.loads[dict(expr.attrs)["position"]]
+            return Var(_access(Access(load.buffer, map_expr(load.offset, visit))), expr.dtype)
         return None
 
     if isinstance(stmt.value, Reduce):

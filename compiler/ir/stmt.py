@@ -102,7 +102,10 @@ class Alloc:
 
 @dataclass(frozen=True)
 class Store:
-    """``target = value``, one scalar; ``value`` reads buffers through ``loads``."""
+    """``target = value``, one scalar; ``value`` reads buffers through ``loads``.
+
+    The offset of a load may call earlier loads: an index that is data.
+    """
 
     target: Access
     value: Expr

@@ -21,7 +21,7 @@ __all__ = ["COMBINE", "ElementCompiler", "Value", "saturate", "wrap"]
 Value = Callable[[Env], Any]
 """A function of the loops' values: an int for integers and bool, a float for floats."""
 
-_BITS = {"bool": 1, "int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}
+_BITS = {"bool": 1, **{f"{sign}int{bits}": bits for sign in ("", "u") for bits in (8, 16, 32, 64)}}
 
 
 class ElementCompiler:
@@ -96,8 +96,14 @@ class ElementCompiler:
             function, dtype = _CALLS[expr.name], expr.dtype
             args = [self.value(arg) for arg in expr.args]
             return lambda env: wrap(float(function(*(arg(env) for arg in args))), dtype)
+        if expr.name == "wrap":
+            whole, narrow = self.value(expr.args[0]), expr.dtype
+            return lambda env: wrap(int(whole(env)), narrow)
+        if expr.name == "power":
+            base, exponent, kind = *(self.value(arg) for arg in expr.args), expr.dtype
+            return lambda env: wrap(pow(base(env), exponent(env), 1 << _BITS[kind]), kind)
         if expr.name != "requantize":
-            known = ", ".join((*_CALLS, "requantize"))
+            known = ", ".join((*_CALLS, "power", "requantize", "wrap"))
             raise LoweringError(f"A call must be of one of {known}, not of {expr.name}.")
         low, high = (value for _, value in expr.attrs)
         if self._attributes:

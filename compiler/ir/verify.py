@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from vdla.compiler.te.expr import Call, Expr, Select, Var
@@ -9,7 +10,7 @@ from vdla.compiler.te.traverse import walk
 from vdla.errors import LoweringError
 
 from .evaluate import exact_bounds
-from .linear import const_bounds
+from .linear import const_bounds, is_data
 from .printer import expr_text
 from .stmt import Access, Alloc, Block, Buffer, Copy, For, Intrinsic, Move, Stmt, Store
 
@@ -67,7 +68,7 @@ def _accesses(stmt: Stmt, loops: _Loops) -> list[tuple[Access, int, _Loops]]:
     if isinstance(stmt, Move):
         return [(access, stmt.size, loops) for access in (stmt.output, stmt.operand)]
     if isinstance(stmt, Store):
-        guarded = _guarded(stmt.value)
+        guarded = _guarded(stmt.value, stmt.loads)
         loads = [load for k, load in enumerate(stmt.loads) if k not in guarded]
         return [(access, 1, loops) for access in (stmt.target, *loads)]
     assert isinstance(stmt, Copy)
@@ -77,15 +78,25 @@ def _accesses(stmt: Stmt, loops: _Loops) -> list[tuple[Access, int, _Loops]]:
     return [(access, 1, inner) for access in sides]
 
 
-def _guarded(value: Expr) -> set[int]:
-    """Return the loads that a select keeps from reaching outside."""
-    return {
-        dict(call.attrs)["position"]
+def _guarded(value: Expr, loads: Sequence[Access]) -> set[int]:
+    """Return the loads that a select keeps from reaching outside, with those of their offsets."""
+    found = [
+        position
         for part in walk(value)
         if isinstance(part, Select)
-        for call in (*walk(part.then), *walk(part.other))
-        if isinstance(call, Call) and call.name == "load"
-    }
+        for position in (*_called(part.then), *_called(part.other))
+    ]
+    for position in found:
+        found.extend(_called(loads[position].offset))
+    return set(found)
+
+
+def _called(expr: Expr) -> list[int]:
+    return [
+        dict(part.attrs)["position"]
+        for part in walk(expr)
+        if isinstance(part, Call) and part.name == "load"
+    ]
 
 
 def _bound(expr: Expr, loops: _Loops, stage: str) -> None:
@@ -104,7 +115,7 @@ def _access(
         raise LoweringError(f"After {stage}, {buffer.name} is used outside its allocation.")
     room = buffer.total - size
     low, high = const_bounds(access.offset, loops)
-    if low < 0 or high > room:
+    if (low < 0 or high > room) and not is_data(access.offset):
         low, high = exact_bounds(access.offset, loops) or (0, 0)
     if low < 0 or high > room:
         raise LoweringError(

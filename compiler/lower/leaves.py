@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdla.compiler.ir.linear import lookup
+from vdla.compiler.ir.linear import lookup, simplify
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.ir.stmt import Access, Condition, Copy
 from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Read, Select, Var
@@ -85,13 +85,16 @@ def _conditions(expr: Expr, region: Region, name: str) -> tuple[Condition, ...]:
 
 
 def load_all(body: Expr, stage: Stage, storage: Storage) -> tuple[Expr, tuple[Access, ...]]:
-    """Put calls of ``load``, numbered, where an expression reads tensors, and return the reads."""
+    """Put calls of ``load``, numbered, where an expression reads tensors, and return the reads.
+
+    An index that reads a tensor itself becomes a call of an earlier load.
+    """
     values = storage.regions[stage].values
     loads: list[Access] = []
 
     def visit(expr: Expr) -> Expr | None:
         if isinstance(expr, Read):
-            indices = tuple(lookup(index, values) for index in expr.indices)
+            indices = tuple(simplify(map_expr(index, visit)) for index in expr.indices)
             loads.append(storage.access(expr.tensor, indices))
             return Call("load", (), expr.dtype, (("position", len(loads) - 1),))
         return values.get(expr) if isinstance(expr, Var) else None

@@ -4,7 +4,7 @@ An operator is written once as an expression over indices; a schedule then says 
 run, where its buffers lie and which hardware intrinsics replace the innermost loops.
 """
 
-from .expr import Expr, Var, all_of, call, ceildiv, maximum, minimum, pick, select
+from .expr import Expr, Var, all_of, call, ceildiv, maximum, minimum, pick, power, select
 from .intrin import TensorIntrin
 from .schedule import Schedule, create_schedule
 from .stage import Stage
@@ -39,6 +39,7 @@ __all__ = [
     "minimum",
     "pick",
     "placeholder",
+    "power",
     "reduce_axis",
     "requantize",
     "select",

@@ -34,6 +34,7 @@ __all__ = [
     "maximum",
     "minimum",
     "pick",
+    "power",
     "select",
 ]
 
@@ -127,6 +128,11 @@ class Operators:
         """
         expr = as_expr(self)
         return expr if expr.dtype == dtype else Cast(dtype, expr)
+
+    def wrap(self, dtype: str) -> Expr:
+        """Return an integer modulo the range of another integer dtype: its low bits."""
+        expr = as_expr(self)
+        return expr if expr.dtype == dtype else Call("wrap", (expr,), dtype)
 
 
 class Expr(Operators):
@@ -253,7 +259,11 @@ class Read(Expr):
 
 @dataclass(frozen=True)
 class Call(Expr):
-    """A pure function known by name, such as ``requantize`` or ``exp``; ``attrs`` are static."""
+    """A pure function known by name, such as ``requantize`` or ``exp``; ``attrs`` are static.
+
+    ``load`` is an element that a store reads, ``wrap`` an integer's low bits, ``power`` an
+    integer's power.
+    """
 
     __hash__ = Expr.hash_once
 
@@ -310,7 +320,11 @@ _LIMITS = {
     "int8": (-(1 << 7), (1 << 7) - 1),
     "uint8": (0, (1 << 8) - 1),
     "int16": (-(1 << 15), (1 << 15) - 1),
+    "uint16": (0, (1 << 16) - 1),
     "int32": (-(1 << 31), (1 << 31) - 1),
+    "uint32": (0, (1 << 32) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+    "uint64": (0, (1 << 64) - 1),
 }
 
 
@@ -390,6 +404,12 @@ def call(name: str, *args: ExprLike) -> Expr:
             f"{name} must be of a float, not of {first.dtype}: convert it with astype."
         )
     return Call(name, (first, *(as_expr(arg, first.dtype) for arg in args[1:])), first.dtype)
+
+
+def power(base: ExprLike, exponent: ExprLike) -> Expr:
+    """Return an integer to an integer power of at least 0, modulo the range of its dtype."""
+    a, b = _operands("power", base, exponent)
+    return Call("power", (a, b), a.dtype)
 
 
 def pick(values: Sequence[int], index: ExprLike) -> Expr:

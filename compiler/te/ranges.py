@@ -9,7 +9,6 @@ from .tensor import Tensor
 
 __all__ = ["dtype_range", "value_range"]
 
-_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 Range = tuple[int, int]
 
 
@@ -17,10 +16,9 @@ def dtype_range(dtype: str) -> Range:
     """Return the least and greatest value of an integer dtype."""
     if dtype == "bool":
         return 0, 1
-    if dtype == "uint8":
-        return 0, 255
-    half = 1 << _BITS[dtype] - 1
-    return -half, half - 1
+    bits = int(dtype.lstrip("uint"))
+    half = 1 << bits - 1
+    return (0, (1 << bits) - 1) if dtype[0] == "u" else (-half, half - 1)
 
 
 def value_range(expr: Expr) -> Range:
@@ -45,6 +43,8 @@ def value_range(expr: Expr) -> Range:
         then, other = value_range(expr.then), value_range(expr.other)
         found = min(then[0], other[0]), max(then[1], other[1])
     elif isinstance(expr, Cast):
+        if expr.value.dtype.startswith("float"):
+            return whole
         low, high = value_range(expr.value)
         return max(whole[0], min(whole[1], low)), max(whole[0], min(whole[1], high))
     elif isinstance(expr, Call) and expr.name == "requantize":

@@ -79,7 +79,8 @@ def placeholder(shape: Sequence[int], dtype: str = "int8", name: str = "data") -
     shape : sequence of int
         Positive extents.
     dtype : str
-        ``bool``, ``int8``, ``uint8``, ``int16``, ``int32``, ``int64``, ``float32`` or ``float64``.
+        ``bool``, ``int8`` to ``int64``, ``uint8`` to ``uint64``, ``float16``, ``float32`` or
+        ``float64``.
     name : str
         Shown in listings and errors.
     """

@@ -7,7 +7,9 @@ import pytest
 
 from tests.compiler.targets.operators import OPERATORS
 from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.ir.printer import stmt_text
 from vdla.compiler.ir.stmt import Access, Alloc, Block, Buffer, For, Store
+from vdla.compiler.ir.verify import verify
 from vdla.compiler.lower.nest import build_nests
 from vdla.compiler.lower.vthread import interleave_threads
 from vdla.compiler.targets.vdla.intrinsics import Scope, rq
@@ -17,7 +19,10 @@ from vdla.compiler.te import (
     compute,
     create_schedule,
     max_over,
+    maximum,
+    minimum,
     placeholder,
+    power,
     reduce_axis,
     requantize,
     select,
@@ -115,7 +120,7 @@ FAULTS = {
     ),
     "unknown call": (
         store(Const(0), Call("sine", (), "int32")),
-        "A call must be of one of abs, ceil, erf, .*, tanh, requantize, not of sine",
+        "A call must be of one of abs, ceil, erf, .*, tanh, power, requantize, wrap, not of sine",
     ),
 }
 
@@ -155,3 +160,66 @@ def test_a_float_becomes_the_nearest_integer_towards_zero(dtype: str) -> None:
     least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
     low = max(-1, least)
     np.testing.assert_array_equal(result, [1, low, 0, greatest, least, greatest, 0])
+
+
+WHOLE = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+def test_integers_wrap_into_another_dtype_as_numpy_converts(dtype: str) -> None:
+    for source in WHOLE:
+        limits = np.iinfo(source)
+        values = np.array([limits.min, limits.max, 0, 77, limits.max // 3], source)
+        x = placeholder(values.shape, source, "x")
+        y = compute(values.shape, lambda i, x=x: x[i].wrap(dtype), "y")
+        nest = build_nests(create_schedule(y))
+        (result,) = interpret(nest.body, nest.arguments, {x: values}).values()
+        np.testing.assert_array_equal(result, values.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+def test_integer_powers_wrap(dtype: str) -> None:
+    base, exponent = np.arange(12, dtype=dtype), np.arange(12, dtype=dtype)[::-1]
+    a, b = (placeholder((12,), dtype, name) for name in "ab")
+    y = compute((12,), lambda i: power(a[i], b[i]), "y")
+    nest = build_nests(create_schedule(y))
+    (result,) = interpret(nest.body, nest.arguments, {a: base, b: exponent}).values()
+    np.testing.assert_array_equal(result, np.power(base, exponent))
+
+
+def test_a_tensor_without_dimensions_is_one_scalar() -> None:
+    x = placeholder((), "float32", "x")
+    y = compute((), lambda: x[()] * 2.0, "y")
+    nest = build_nests(create_schedule(y))
+    (result,) = interpret(nest.body, nest.arguments, {x: np.float32(3)}).values()
+    assert (result.shape, float(result)) == ((), 6.0)
+
+
+@pytest.mark.parametrize("inlined", [False, True])
+def test_an_index_may_be_data(inlined: bool) -> None:
+    table, at = placeholder((5, 3), "float32", "table"), placeholder((4,), "int64", "at")
+    index = compute((4,), lambda i: minimum(maximum(at[i], 0), 4).astype("int32"), "index")
+    y = compute(
+        (5, 3),
+        lambda i, j: select(i.var.lt(4), table[minimum(maximum(index[i], 0), 4), j] * 2.0, -1.0),
+        "y",
+    )
+    s = create_schedule(y)
+    if inlined:
+        s[index].compute_inline()
+    nest = build_nests(s)
+    values, places = np.arange(15, dtype=np.float32).reshape(5, 3), np.array([3, -2, 9, 0])
+    verify(nest.body, "nests")
+    (result,) = interpret(nest.body, nest.arguments, {table: values, at: places}).values()
+    np.testing.assert_array_equal(result[:4], 2 * values[[3, 0, 4, 0]])
+    assert (result[4] == -1).all()
+    text = stmt_text(nest.body)
+    assert ("table[min(max(int32(min(max(at[i], 0), 4)), 0), 4) * 3 + j]" in text) == inlined
+
+
+def test_an_index_that_is_data_must_be_held_inside() -> None:
+    table, at = placeholder((5,), "float32", "table"), placeholder((4,), "int8", "at")
+    y = compute((4,), lambda i: table[maximum(at[i].astype("int32"), 0)], "y")
+    nest = build_nests(create_schedule(y))
+    with pytest.raises(LoweringError, match=r"reaches 0\.\.127, outside 0\.\.4"):
+        verify(nest.body, "nests")
