@@ -1,6 +1,6 @@
 """Energy, as a model with published costs: a way to compare designs, no prediction of a board.
 
-The costs, each with its source, are in ``energy.json``.
+The costs are in ``energy.json``, each with what its source states and who repeats it.
 """
 
 from __future__ import annotations

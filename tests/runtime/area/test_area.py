@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,7 +137,17 @@ def test_energy_grows_with_what_is_done_and_has_sources() -> None:
     assert energy_mj(PYNQ_Z1, macs=256, dram_bytes=100) > one + 100 * 162.5e-9
     for entry in ENERGY["picojoules"].values():
         assert entry["source"].split(",")[0] in ENERGY["sources"]
+        assert set(entry["repeated"]) <= set(ENERGY["sources"])
+        assert len(entry["repeated"]) >= 2
     assert "not of any FPGA" in ENERGY["label"]
+
+
+@pytest.mark.parametrize(("name", "entry"), ENERGY["picojoules"].items())
+def test_an_energy_is_what_its_source_states(name: str, entry: dict[str, Any]) -> None:
+    stated = entry["stated"]
+    picojoules = float(stated.split()[0]) * (1000 if " nJ" in stated else 1)
+    assert entry["value"] == picojoules / (8 if "64 bits" in stated else 1)
+    assert ("64 bits" in stated) == ("byte" in name)
 
 
 def test_reports_are_gathered_in_few_lines(tmp_path: Path) -> None:
