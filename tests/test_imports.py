@@ -28,6 +28,7 @@ PARTS = {
     "vdla.isa": "base",
     "vdla.manual": "base",
     "vdla.module": "base",
+    "vdla.processor": "base",
     "vdla.program": "base",
     "vdla.registers": "base",
     "vdla.timing": "base",

@@ -1,0 +1,101 @@
+"""The processor that this program runs on: its architecture and what it can do.
+
+Features have the names that Linux gives them. They are what the kernel has switched on, so a
+feature that the processor has and the kernel or a virtual machine withholds is not among them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import struct
+from pathlib import Path
+
+__all__ = ["ELF_MACHINES", "architecture", "available_cpus", "features", "permit_amx"]
+
+ELF_MACHINES = {"x86-64": 62, "aarch64": 183, "armv7": 40}
+"""Architectures that code is made for, and their numbers in the header of an ELF file."""
+
+# Bits of getauxval(AT_HWCAP); see asm/hwcap.h of each architecture.
+_HWCAP = 16
+_HWCAPS = {
+    "aarch64": {"asimd": 1, "asimdhp": 10, "asimddp": 20, "sve": 22},
+    "armv7": {"neon": 12, "vfpv3": 13, "vfpv4": 16, "idiva": 17},
+}
+_CPUINFO = Path("/proc/cpuinfo")
+
+# asm/prctl.h
+_SYS_ARCH_PRCTL = 158
+_ARCH_GET_XCOMP_SUPP = 0x1021
+_ARCH_REQ_XCOMP_PERM = 0x1023
+_XTILEDATA = 18
+
+
+@functools.cache
+def architecture() -> str:
+    """Return the architecture of this process, a name of ``ELF_MACHINES`` where it is one.
+
+    A 32-bit process on a 64-bit kernel is a 32-bit one.
+    """
+    machine = platform.machine().lower()
+    wide = struct.calcsize("P") == 8
+    if machine in ("x86_64", "amd64"):
+        return "x86-64" if wide else "x86"
+    if machine in ("aarch64", "arm64"):
+        return "aarch64" if wide else "armv7"
+    return "armv7" if machine.startswith(("armv7", "armv8")) else machine
+
+
+@functools.cache
+def features() -> frozenset[str]:
+    """Return the features of the processor, by the kernel's names.
+
+    On x86-64 they are the flags of ``/proc/cpuinfo``, on ARM those of the auxiliary vector that
+    matter here. Nothing known is an empty set.
+    """
+    bits = _HWCAPS.get(architecture())
+    if bits is not None:
+        getauxval = ctypes.CDLL(None).getauxval
+        getauxval.argtypes, getauxval.restype = [ctypes.c_ulong], ctypes.c_ulong
+        word = getauxval(_HWCAP)
+        return frozenset(name for name, bit in bits.items() if word >> bit & 1)
+    try:
+        lines = _CPUINFO.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    flags = next((line.partition(":")[2] for line in lines if line.startswith("flags")), "")
+    found = set(flags.split())
+    if "amx_tile" in found and not _kernel_has_amx():
+        found -= {name for name in found if name.startswith("amx")}
+    return frozenset(found)
+
+
+def available_cpus() -> list[int]:
+    """Return the CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def permit_amx() -> bool:
+    """Ask the kernel to let this process use AMX tiles; return whether it does.
+
+    Tiles take 8 KiB more to save at each switch of threads, so Linux gives them on request.
+    """
+    return _arch_prctl(_ARCH_REQ_XCOMP_PERM, ctypes.c_ulong(_XTILEDATA))
+
+
+def _kernel_has_amx() -> bool:
+    mask = ctypes.c_uint64()
+    return _arch_prctl(_ARCH_GET_XCOMP_SUPP, ctypes.byref(mask)) and bool(
+        mask.value >> _XTILEDATA & 1
+    )
+
+
+def _arch_prctl(code: int, argument: object) -> bool:
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    syscall.restype = ctypes.c_long
+    done = syscall(ctypes.c_long(_SYS_ARCH_PRCTL), ctypes.c_long(code), argument)
+    return bool(done == 0)
