@@ -14,7 +14,7 @@ from vdla.errors import LoweringError
 
 from .evaluate import Evaluator
 from .linear import is_data
-from .stmt import Access, Alloc, Block, Buffer, Copy, For, Intrinsic, Move, Stmt, Store
+from .stmt import Access, Alloc, Block, Buffer, Copy, For, If, Intrinsic, Move, Stmt, Store
 from .values import COMBINE, ElementCompiler, Value, saturate, wrap
 
 __all__ = ["interpret"]
@@ -93,6 +93,8 @@ class _Machine:
             slot = self._evaluator.slot(stmt.var)
             body = self.prepare(stmt.body)
             return self._loop(slot, self._evaluator.compile(stmt.extent), body)
+        if isinstance(stmt, If):
+            return self._if(stmt)
         if isinstance(stmt, Alloc):
             return self._alloc(stmt)
         if isinstance(stmt, Store):
@@ -110,6 +112,15 @@ class _Machine:
             for value in range(extent(env)):
                 env[slot] = value
                 body()
+
+        return run
+
+    def _if(self, stmt: If) -> _Run:
+        condition, env = self._evaluator.compile(stmt.condition), self._env
+        then, other = self.prepare(stmt.then), self.prepare(stmt.other)
+
+        def run() -> None:
+            (then if condition(env) else other)()
 
         return run
 

@@ -17,7 +17,7 @@ from vdla.compiler.te.expr import (
 )
 from vdla.compiler.te.traverse import map_expr
 
-from .stmt import Access, Alloc, Block, Condition, Copy, For, Intrinsic, Move, Stmt, Store
+from .stmt import Access, Alloc, Block, Condition, Copy, For, If, Intrinsic, Move, Stmt, Store
 
 __all__ = ["expr_text", "stmt_text"]
 
@@ -77,6 +77,9 @@ def stmt_text(stmt: Stmt, indent: int = 0) -> str:
         kind = "" if stmt.kind == "serial" else f" ({stmt.kind})"
         head = f"{pad}for {stmt.var.name} in {expr_text(stmt.extent)}{kind}:"
         return f"{head}\n{stmt_text(stmt.body, indent + 1)}"
+    if isinstance(stmt, If):
+        then, other = (stmt_text(part, indent + 1) for part in (stmt.then, stmt.other))
+        return f"{pad}if {expr_text(stmt.condition)}:\n{then}\n{pad}else:\n{other}"
     if isinstance(stmt, Alloc):
         buffer = stmt.buffer
         copies = "".join(f" x{count}" for _, count in buffer.threads)

@@ -18,6 +18,7 @@ __all__ = [
     "Condition",
     "Copy",
     "For",
+    "If",
     "Intrinsic",
     "Move",
     "Stmt",
@@ -83,6 +84,15 @@ class For:
     extent: Expr
     body: Stmt
     kind: str = "serial"
+
+
+@dataclass(frozen=True)
+class If:
+    """``if condition: then, else: other``, decided by loop variables."""
+
+    condition: Expr
+    then: Stmt
+    other: Stmt
 
 
 @dataclass(frozen=True)
@@ -160,13 +170,15 @@ class Copy:
     pad_value: int = 0
 
 
-Stmt: TypeAlias = For | Block | Alloc | Store | Intrinsic | Move | Copy
+Stmt: TypeAlias = For | If | Block | Alloc | Store | Intrinsic | Move | Copy
 
 
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """Return the statements directly inside one."""
     if isinstance(stmt, (For, Alloc)):
         return (stmt.body,)
+    if isinstance(stmt, If):
+        return (stmt.then, stmt.other)
     return stmt.stmts if isinstance(stmt, Block) else ()
 
 
@@ -184,6 +196,8 @@ def map_stmt(stmt: Stmt, visit: Callable[[Stmt], Stmt | None]) -> Stmt:
         return replaced
     if isinstance(stmt, (For, Alloc)):
         return replace(stmt, body=map_stmt(stmt.body, visit))
+    if isinstance(stmt, If):
+        return If(stmt.condition, map_stmt(stmt.then, visit), map_stmt(stmt.other, visit))
     if isinstance(stmt, Block):
         return Block(tuple(map_stmt(child, visit) for child in stmt.stmts))
     return stmt

@@ -12,7 +12,7 @@ from vdla.errors import LoweringError
 from .evaluate import exact_bounds
 from .linear import const_bounds, is_data
 from .printer import expr_text
-from .stmt import Access, Alloc, Block, Buffer, Copy, For, Intrinsic, Move, Stmt, Store
+from .stmt import Access, Alloc, Block, Buffer, Copy, For, If, Intrinsic, Move, Stmt, Store
 
 __all__ = ["verify"]
 
@@ -49,6 +49,10 @@ def _check(
         _bound(stmt.extent, loops, stage)
         inner = (*loops, (stmt.var, stmt.extent))
         _check(stmt.body, inner, buffers, stage, threads)
+    elif isinstance(stmt, If):
+        _bound(stmt.condition, loops, stage)
+        _check(stmt.then, loops, buffers, stage, threads)
+        _check(stmt.other, loops, buffers, stage, threads)
     elif isinstance(stmt, Alloc):
         if stmt.buffer in buffers:
             raise LoweringError(f"After {stage}, {stmt.buffer.name} is allocated twice.")

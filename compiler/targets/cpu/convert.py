@@ -1,0 +1,104 @@
+"""Conversions between dtypes in LLVM IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.ir as ll
+
+from .types import register_type
+
+__all__ = ["convert", "splat", "wrapped"]
+
+
+def splat(builder: ll.IRBuilder, value: Any, lanes: int | None) -> Any:
+    """Return a vector with a scalar in every lane; a vector, or no lanes, changes nothing."""
+    if lanes is None or isinstance(value.type, ll.VectorType):
+        return value
+    if isinstance(value, ll.Constant):
+        return ll.Constant(ll.VectorType(value.type, lanes), [value] * lanes)
+    whole = ll.VectorType(value.type, lanes)
+    undefined = ll.Constant(whole, ll.Undefined)
+    one = builder.insert_element(undefined, value, ll.Constant(ll.IntType(32), 0))
+    zeros = ll.Constant(ll.VectorType(ll.IntType(32), lanes), [0] * lanes)
+    return builder.shuffle_vector(one, undefined, zeros)
+
+
+def _bits(dtype: str) -> int:
+    return 1 if dtype == "bool" else int(dtype.lstrip("uintfloa"))
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    if dtype == "bool":
+        return 0, 1
+    bits = _bits(dtype)
+    return (0, (1 << bits) - 1) if dtype[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def convert(builder: ll.IRBuilder, value: Any, source: str, target: str) -> Any:
+    """Return a value, or a vector of them, in another dtype.
+
+    Integers saturate; a float becomes an integer towards zero, saturated, and NaN becomes 0;
+    anything but zero becomes True.
+    """
+    if source == target:
+        return value
+    count = value.type.count if isinstance(value.type, ll.VectorType) else None
+    wanted = register_type(target)
+    shaped = wanted if count is None else ll.VectorType(wanted, count)
+    from_float, to_float = source.startswith("float"), target.startswith("float")
+    zero = ll.Constant(value.type, None)
+    if target == "bool":
+        if from_float:
+            return builder.fcmp_unordered("!=", value, zero)
+        return builder.icmp_signed("!=", value, zero)
+    if from_float and to_float:
+        narrow = _bits(target) < _bits(source)
+        return (builder.fptrunc if narrow else builder.fpext)(value, shaped)
+    unsigned = source[0] in "ub"
+    if to_float:
+        return (builder.uitofp if unsigned else builder.sitofp)(value, shaped)
+    if from_float:
+        name = "llvm.fptoui.sat" if target[0] == "u" else "llvm.fptosi.sat"
+        suffix = f"{_suffix(wanted, count)}.{_suffix(register_type(source), count)}"
+        kind = ll.FunctionType(shaped, [value.type])
+        function = builder.module.globals.get(f"{name}.{suffix}") or ll.Function(
+            builder.module, kind, f"{name}.{suffix}"
+        )
+        return builder.call(function, [value])
+    return _between_integers(builder, value, source, target, shaped)
+
+
+def _suffix(kind: Any, count: int | None) -> str:
+    names = {"half": "f16", "float": "f32", "double": "f64"}
+    name = names.get(str(kind), str(kind))
+    return name if count is None else f"v{count}{name}"
+
+
+def _between_integers(
+    builder: ll.IRBuilder, value: Any, source: str, target: str, shaped: Any
+) -> Any:
+    (low, high), (least, greatest) = _limits(source), _limits(target)
+    count = value.type.count if isinstance(value.type, ll.VectorType) else None
+    unsigned = source[0] in "ub"
+    compare = builder.icmp_unsigned if unsigned else builder.icmp_signed
+    scalar = register_type(source)
+    if least > low:
+        bound = splat(builder, ll.Constant(scalar, least), count)
+        value = builder.select(compare(">", value, bound), value, bound)
+    if greatest < high:
+        bound = splat(builder, ll.Constant(scalar, greatest), count)
+        value = builder.select(compare("<", value, bound), value, bound)
+    if _bits(target) > _bits(source):
+        return (builder.zext if unsigned else builder.sext)(value, shaped)
+    return builder.trunc(value, shaped) if _bits(target) < _bits(source) else value
+
+
+def wrapped(builder: ll.IRBuilder, value: Any, source: str, target: str) -> Any:
+    """Return an integer's low bits as another integer dtype."""
+    wanted = register_type(target)
+    if isinstance(value.type, ll.VectorType):
+        wanted = ll.VectorType(wanted, value.type.count)
+    if _bits(target) > _bits(source):
+        return (builder.zext if source[0] in "ub" else builder.sext)(value, wanted)
+    return builder.trunc(value, wanted) if _bits(target) < _bits(source) else value
