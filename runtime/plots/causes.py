@@ -50,7 +50,7 @@ def cycles_by_cause(
     busy = _WORK if module == "compute" else ("busy",)
     causes = [*busy, *(cause for cause in CAUSES if cause not in (*_WORK, "busy"))]
     with styled():
-        ax = axes_or_new(ax, 8, 1.4 + _ROW_INCHES * len(layers))
+        ax = axes_or_new(ax, 10, 1.4 + _ROW_INCHES * len(layers))
         rows = np.arange(len(layers))
         total = layers["cycles"].to_numpy(float) if share else np.ones(len(layers))
         left = np.zeros(len(layers))

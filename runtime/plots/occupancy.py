@@ -28,10 +28,10 @@ _UNITS = ("load", "compute", "store")
 _BINS = 600
 _MOST_BARS = 2500
 """More bars than this in a window would be thinner than a pixel: shares of bins are drawn then."""
-_NARROWEST_NAME = 0.025
-"""Share of the window below which a layer's name does not fit its bar."""
 _NAME_CHARACTERS = 160
 """How many characters of a layer's name fit the width of the figure."""
+_SHORTEST_NAME = 8
+"""Characters that the end of a name needs to be of use."""
 
 
 def unit_occupancy(timeline: Timeline, window: Window | None = None) -> Figure:
@@ -176,8 +176,8 @@ def _draw_layers(ax: Axes, timeline: Timeline, begin: int, end: int) -> None:
             continue
         colour = "#e4e7eb" if index % 2 else "#cbd2d9"
         ax.broken_barh([(low, high - low)], (0, 1), facecolor=colour, lw=0)
-        if high - low > _NARROWEST_NAME * (end - begin):
-            fits = int(_NAME_CHARACTERS * (high - low) / (end - begin))
+        fits = int(_NAME_CHARACTERS * (high - low) / (end - begin))
+        if fits >= min(len(name), _SHORTEST_NAME):
             text = name if len(name) <= fits else "…" + name[1 - fits :]
             middle = (low + high) / 2
             ax.text(middle, 0.5, text, ha="center", va="center", fontsize=5.5, clip_on=True)
@@ -277,7 +277,7 @@ def buffer_occupancy(timeline: Timeline, window: Window | None = None) -> Figure
             ax.yaxis.set_major_formatter("{x:g} %")
             ax.set_ylabel(kind.name, rotation=0, ha="right", va="center")
             words = f"at most {int(most.max()):,} of {depth:,} entries"
-            ax.text(0.995, 0.86, words, transform=ax.transAxes, ha="right", va="top", fontsize=7.5)
+            ax.text(1, 1.03, words, transform=ax.transAxes, ha="right", va="bottom", fontsize=7)
             _bare(ax)
         axes[0].set_title(
             f"Scratchpads in use, {timeline.name} on {timeline.config.name}: entries still to be "

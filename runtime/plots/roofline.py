@@ -68,7 +68,7 @@ def roofline(
     without : DataFrame, optional
         The same with one, which hides nothing; lines join the two points of a layer.
     labels : bool
-        Name layers where there is room.
+        Name layers where there is room, those furthest below the roof first.
     ax : Axes, optional
     """
     with styled():
@@ -122,7 +122,9 @@ def roofline(
             avoid = np.stack([line, np.minimum(peak, line * rate)], axis=1)
             if hidden is not None:
                 avoid = np.concatenate([avoid, _xy(hidden)])
-            place_labels(ax, _xy(points), points["name"].tolist(), avoid=avoid)
+            roofs = np.minimum(peak, points["intensity"] * rate)
+            worst = points.iloc[np.argsort(points["gops"] / roofs, kind="stable")]
+            place_labels(ax, _xy(worst), worst["name"].tolist(), avoid=avoid)
     return ax
 
 

@@ -164,7 +164,7 @@ def place_labels(
     inside = ax.get_window_extent()
     named = []
     for index, ((x, y), name) in enumerate(zip(at.tolist(), names, strict=True)):
-        width, height = 0.56 * size * len(name) * scale, 1.15 * size * scale
+        width, height = _LETTER * size * len(name) * scale, 1.15 * size * scale
         gap = 5 * scale
         for dx, dy, ha, va in places:
             left = x + dx * gap - {"left": 0, "right": width, "center": width / 2}[ha]
@@ -188,6 +188,9 @@ def place_labels(
                 break
     return named
 
+
+_LETTER = 0.66
+"""Width of a letter of the fonts that a page may be read with, as a part of its size, at most."""
 
 _PLACES = (
     (1, 0, "left", "center"),

@@ -399,7 +399,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], text: tuple[int, 
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{round(100 * share, 1) + 0.0:.1f} %"  # + 0.0: a loss near none is no -0.0
 
 
 def _bytes(count: int) -> str:

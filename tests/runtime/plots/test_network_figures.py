@@ -58,6 +58,42 @@ def test_points_of_the_roofline(timeline: Timeline) -> None:
     assert roof[2][1] == pytest.approx(3.2)
 
 
+def test_names_of_a_crowded_roofline_do_not_touch_and_begin_with_the_lowest(
+    timeline: Timeline,
+) -> None:
+    import pandas as pd
+
+    count = 60
+    at = np.random.default_rng(6).integers(1, 30, (2, count))
+    crowd = pd.DataFrame({"name": [f"layer{k // 3}_{k % 3}_conv{k % 3}" for k in range(count)]})
+    crowd = crowd.assign(macs=4000 * at[0], cycles=2000 * at[1], bytes_written=1)
+    crowd["bytes_read"] = 1000 + 5 * crowd["cycles"]
+    crowd.loc[7, ["macs", "cycles"]] = 1000, 60_000
+    ax = plots.roofline(crowd, TINY)
+    figure = ax.get_figure(root=True)
+    figure.canvas.draw()
+    named = [text for text in ax.texts if text.get_text() in set(crowd["name"])]
+    assert named[0].get_text() == crowd["name"][7]
+    boxes = [text.get_window_extent() for text in named]
+    assert len(boxes) > 3
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+
+
+def test_layers_are_named_where_a_name_can_be_read(
+    timeline: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def texts(characters: int) -> list[str]:
+        monkeypatch.setattr("vdla.runtime.plots.occupancy._NAME_CHARACTERS", characters)
+        return [text.get_text() for text in plots.unit_occupancy(timeline).axes[0].texts]
+
+    names = [name for name, _, _ in timeline.windows()]
+    assert texts(10_000) == names
+    few = texts(60)
+    assert 0 < len(few) < len(names)
+    assert all(text in names or len(text) >= 8 for text in few)
+    assert texts(1) == []
+
+
 def test_a_slower_memory_lowers_the_slope() -> None:
     assert plots.bandwidth_gbytes(TINY.replace(dram_bytes_per_cycle=2)) == pytest.approx(0.2)
 
