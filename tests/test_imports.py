@@ -20,6 +20,7 @@ DIRECTORIES = {
 # A module belongs to the part of its longest prefix here; what is under vdla and in none of
 # these is gateware.
 PARTS = {
+    "vdla.abi": "base",
     "vdla.arguments": "base",
     "vdla.batching": "base",
     "vdla.boards": "base",

@@ -63,7 +63,8 @@ class Target:
         """
         if level not in LEVELS:
             raise DeviceError(
-                f"A CPU target must be one of {', '.join(LEVELS)}, not {level!r}: name one of these."
+                f"A CPU target must be one of {', '.join(LEVELS)}, not {level!r}: "
+                "name one of these."
             )
         return LEVELS[level]
 
