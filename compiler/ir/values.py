@@ -212,4 +212,4 @@ def _requantize(x: int, bias: int, multiplier: int, packed: int, low: int, high:
         scaled = abs(rounded) + half >> shift
         scaled = scaled if rounded >= 0 else -scaled
     scaled += field["zero_point"]
-    return wrap(max(low, min(high, scaled)) if low <= high else scaled, "int32")
+    return int(wrap(max(low, min(high, scaled)) if low <= high else scaled, "int32"))

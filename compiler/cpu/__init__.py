@@ -1,0 +1,1 @@
+"""The CPU back end: what operators compute and how their loops run on a processor."""
