@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ll
 
 from vdla.compiler.ir.printer import stmt_text
+from vdla.compiler.lower.narrow import narrow
 from vdla.compiler.lower.pipeline import dump, lower
 from vdla.compiler.lower.versions import version_tails
 from vdla.compiler.te import Schedule, Tensor
@@ -63,7 +64,7 @@ def emit_kernel(module: ll.Module, kernel: Kernel) -> KernelCode:
             f"The arguments of kernel {kernel.name} must be the inputs and outputs of its "
             f"schedule, {_names(arguments)}, not {_names(kernel.args)}."
         )
-    body = version_tails(body)
+    body = narrow(version_tails(narrow(body)))
     dump("tails", lambda: stmt_text(body))
     pointers = [POINTER] * (len(kernel.args) + 1)
     inner = ll.Function(module, ll.FunctionType(ll.VoidType(), pointers), f"{kernel.name}.body")
