@@ -77,6 +77,8 @@ def _simplified(expr: Expr) -> Expr:
         if not isinstance(part, Binary):
             return None
         a, b = simplify(part.a), simplify(part.b)
+        if part.a.dtype != "int32":  # no index: a value that an operator computes
+            return _rebuild(part.op, a, b)
         if part.op in ("+", "-", "*"):
             return _from_sum(*_sum_of(Binary(part.op, a, b)))
         if part.op in ("min", "max"):
