@@ -8,6 +8,7 @@ import llvmlite.ir as ll
 
 from vdla.abi import LIBRARY_SYMBOL, Argument, LibraryInfo
 
+from .fallbacks import add_fallbacks
 from .pool import POOL_VERSION, add_pool
 from .target import Target
 from .types import I8
@@ -20,8 +21,9 @@ def complete(
 ) -> None:
     """Add to a module of kernels what makes it a library; call it when all kernels are in it.
 
-    It adds the thread pool that parallel loops call and a text that the loader reads. No function
-    can be unwound, which no code here asks for and 32-bit ARM would need a library for.
+    It adds the thread pool that parallel loops call, what the processor has no instruction for,
+    and a text that the loader reads. No function can be unwound, which no code here asks for and
+    32-bit ARM would need a library for.
 
     Parameters
     ----------
@@ -43,6 +45,7 @@ def complete(
     held = ll.GlobalVariable(module, ll.ArrayType(I8, len(text)), LIBRARY_SYMBOL)
     held.initializer = ll.Constant(held.value_type, bytearray(text))
     held.global_constant = True
+    add_fallbacks(module, target)
     for function in module.functions:
         if not function.is_declaration:
             function.attributes.add("nounwind")

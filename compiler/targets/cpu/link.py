@@ -18,7 +18,10 @@ from .target import Target
 
 __all__ = ["FROM_LIBC", "link"]
 
-FROM_LIBC = frozenset({"memcpy", "memmove", "memset", "syscall"})
+_MATHS = ("erf", "exp", "log", "pow", "tanh")
+FROM_LIBC = frozenset(
+    {"memcpy", "memmove", "memset", "syscall", *_MATHS, *(f"{name}f" for name in _MATHS)}
+)
 """What a library may take from the C library of the process that loads it, and nothing else."""
 
 _LINKER_DEFINES = frozenset({"_GLOBAL_OFFSET_TABLE_"})
