@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import struct
 import tempfile
 import weakref
 from pathlib import Path
@@ -257,6 +258,31 @@ def _check_architecture(data: bytes) -> None:
             f"A library must be for this machine's architecture, {architecture()}, "
             f"not {made_for}: compile it for a target of {architecture()}."
         )
+    missing = _bytes_wanted(data) - len(data)
+    if missing > 0:  # the dynamic linker would crash
+        raise ModuleError(
+            f"A library must be whole, and of this one {missing} bytes are missing: compile it "
+            "again."
+        )
+
+
+def _bytes_wanted(data: bytes) -> int:
+    """Return how long a file is whose segments begin and end where its headers say."""
+    wide = data[4] == 2
+    if len(data) < (64 if wide else 52):
+        return 64
+    (table,) = struct.unpack_from("<Q" if wide else "<I", data, 32 if wide else 28)
+    size, count = struct.unpack_from("<HH", data, 54 if wide else 42)
+    end: int = table + size * count
+    if end > len(data):
+        return end
+    for at in range(table, end, size):
+        if wide:
+            offset, length = struct.unpack_from("<8xQ16xQ", data, at)
+        else:
+            offset, length = struct.unpack_from("<4xI8xI", data, at)
+        end = max(end, offset + length)
+    return end
 
 
 def _read_info(functions: ctypes.CDLL) -> LibraryInfo:
