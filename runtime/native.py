@@ -112,11 +112,11 @@ class Library:
                 "load it again."
             )
         if workers is None:
-            handle.run(handle.address(name), pointers)
+            handle.run(name, pointers)
             return
         with workers.lock:
             workers.start()
-            handle.run(handle.address(name), pointers)
+            handle.run(name, pointers)
 
 
 class Function:
@@ -199,19 +199,18 @@ class _Handle:
 
     def __init__(self, data: bytes) -> None:
         self.functions = _load(data)
-        self.run = self.functions.vdla_run if hasattr(self.functions, "vdla_run") else None
-        if self.run is not None:
-            self.run.argtypes, self.run.restype = [ctypes.c_void_p, ctypes.c_void_p], None
-        self._addresses: dict[str, int | None] = {}
+        self._addresses: dict[str, ctypes.c_void_p] = {}
         # Not at exit: by then threads may still be in it.
         finalizer = weakref.finalize(self, _unload, self.functions._handle)
         finalizer.atexit = False
 
-    def address(self, name: str) -> int | None:
-        if name not in self._addresses:
-            pointer = ctypes.cast(self.functions[name], ctypes.c_void_p)
-            self._addresses[name] = pointer.value
-        return self._addresses[name]
+    def run(self, name: str, pointers: Any) -> None:
+        """Call a function, while the threads of its pool stay awake."""
+        address = self._addresses.get(name)
+        if address is None:
+            address = ctypes.cast(self.functions[name], ctypes.c_void_p)
+            self._addresses[name] = address
+        self.functions.vdla_run(address, pointers)
 
 
 def _unload(handle: int) -> None:
