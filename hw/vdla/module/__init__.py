@@ -6,6 +6,7 @@ It loads with numpy and the standard library alone: this is all that a board rea
 from __future__ import annotations
 
 from .file import FORMAT_VERSION, load, save
+from .native import Native, NativeRun
 from .parts import (
     Buffer,
     Execute,
@@ -30,6 +31,8 @@ __all__ = [
     "Layer",
     "MemoryUse",
     "Module",
+    "Native",
+    "NativeRun",
     "Pack",
     "PlacedLayer",
     "Relayout",

@@ -18,12 +18,13 @@ import vdla
 from vdla.config import Config
 from vdla.errors import ModuleError, VdlaError
 
+from .faults import native_fault
 from .manifest import from_manifest, to_manifest
 from .parts import Module
 
 __all__ = ["FORMAT_VERSION", "load", "save"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 _MANIFEST = "manifest.json"
 _ZIP_MAGIC = b"PK\x03\x04"
@@ -97,6 +98,7 @@ def load(path: str | Path, config: Config | None = None) -> Module:
             arrays = [_array(archive.read(_member(i))) for i in range(len(archive.namelist()) - 1)]
         module = from_manifest(manifest, arrays)
         stored = manifest["config_hash"]
+        fault = native_fault(module)
     except ModuleError:
         raise
     except (
@@ -113,6 +115,8 @@ def load(path: str | Path, config: Config | None = None) -> Module:
         _damaged(path, f"{type(error).__name__}: {error}")
     if f"{module.config.hash:016x}" != stored:
         _damaged(path, f"its configuration has the hash {module.config.hash:016x}, not {stored}")
+    if fault is not None:
+        _damaged(path, fault)
     if config is None:
         return module
     _require_same(module.config, config, path)

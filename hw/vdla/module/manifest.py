@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vdla.config import Config
 from vdla.program import Program
 
+from .native import Native, NativeRun
 from .parts import (
     Buffer,
     Execute,
@@ -100,6 +101,7 @@ def to_manifest(module: Module) -> tuple[dict[str, Any], list[Array]]:
         "memory": asdict(module.memory),
         "per_image": module.per_image,
         "labels": module.labels,
+        "native": None if module.native is None else _from_native(module.native),
     }
     return writer.value(manifest), writer.arrays
 
@@ -138,6 +140,7 @@ def from_manifest(manifest: Mapping[str, Any], arrays: Sequence[Array]) -> Modul
         memory=MemoryUse(**found["memory"]),
         per_image=found["per_image"],
         labels=found["labels"],
+        native=None if found["native"] is None else _to_native(found["native"]),
     )
 
 
@@ -147,3 +150,21 @@ def _step(values: dict[str, Any]) -> Step:
     if kind is Launch:
         values["layers"] = tuple(PlacedLayer(**layer) for layer in values["layers"])
     return kind(**values)
+
+
+def _from_native(native: Native) -> dict[str, Any]:
+    return {
+        "level": native.level,
+        "library": np.frombuffer(native.library, np.uint8),
+        "constants": native.constants,
+        "runs": [asdict(run) for run in native.runs],
+    }
+
+
+def _to_native(values: dict[str, Any]) -> Native:
+    return Native(
+        level=values["level"],
+        library=values["library"].tobytes(),
+        constants=values["constants"],
+        runs=tuple(NativeRun(**run) for run in values["runs"]),
+    )

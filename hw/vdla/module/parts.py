@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from vdla.config import Config
 from vdla.program import Program
 
+from .native import Native
+
 __all__ = [
     "Buffer",
     "Execute",
@@ -229,6 +231,8 @@ class Module:
         Whether images may share a pass, on axis 0 of every activation; else one runs at a time.
     labels : tuple of str
         What each class is called; empty where nobody has said it.
+    native : Native or None
+        Machine code for layers on the processor; without, they run in numpy.
     """
 
     name: str
@@ -245,6 +249,7 @@ class Module:
     memory: MemoryUse
     per_image: bool = True
     labels: tuple[str, ...] = ()
+    native: Native | None = None
 
     def with_config(self, config: Config) -> Module:
         """Return the module on a configuration of the same hash: another clock, say."""
