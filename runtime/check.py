@@ -74,7 +74,8 @@ def _tensor(info: TensorInfo) -> Tensor:
 def spread(module: Module) -> Module:
     """Return a module that does the same with no two buffers in one place, but parts in wholes.
 
-    Every layer's output is then still there at the end. Only addresses of activations change, by
+    Every layer's output is then still there at the end; on the processor numpy computes it, for
+    machine code keeps what lies within a run to itself. Only addresses of activations change, by
     whole pages; instructions, their order and their tokens stay, and so does their timing.
 
     Before: ``conv a: 0x5000 -> 0x6000; conv b: 0x6000 -> 0x5000``. After: ``conv a: 0x9000 ->
@@ -92,7 +93,7 @@ def spread(module: Module) -> Module:
             whole = outer
         shift = buffers[whole].offset - module.buffers[whole].offset
         buffers[number] = replace(buffer, offset=buffer.offset + shift)
-    moved = replace(module, buffers=tuple(buffers), arena_bytes=end)
+    moved = replace(module, buffers=tuple(buffers), arena_bytes=end, native=None)
     programs = list(module.programs)
     for step in module.steps:
         if isinstance(step, Launch):

@@ -29,6 +29,9 @@ __all__ = ["Network", "Progress"]
 Array = NDArray[Any]
 Progress = Callable[[int, int, str], None]
 
+_Opener = Callable[..., Session]
+"""Opens a device for a module and the inputs of a pass, with waves if there are some."""
+
 _DEVICE = "cycle"
 """Where a network runs of which nobody has said it."""
 
@@ -120,13 +123,15 @@ class Network:
         """
         save_module(self.module, path)
 
-    def to(self, device: str | Device) -> Network:
+    def to(self, device: str | Device, *, threads: int | None = None, pin: bool = False) -> Network:
         """Load the network onto a device, where it stays until another is named.
 
         Parameters
         ----------
         device : str or Device
             As `run` takes it, or an open device, which the network then owns.
+        threads, pin
+            As `run` takes them.
 
         Returns
         -------
@@ -137,10 +142,14 @@ class Network:
         ------
         DeviceError
             There is no such device, or the network does not fit its memory.
+        InputError
+            There is no such number of threads.
+        ModuleError
+            The machine code is damaged or of another network.
         """
         self.close()
         opened = open_device(device, self.config) if isinstance(device, str) else device
-        self._session = Session(self.module, opened)
+        self._session = Session(self.module, opened, threads=threads, pin=pin)
         return self
 
     def close(self) -> None:
@@ -222,6 +231,8 @@ class Network:
         progress: Progress | None = None,
         max_images_at_once: int | None = None,
         waves: Waves | None = None,
+        threads: int | None = None,
+        pin: bool = False,
     ) -> Run:
         """Run the network on images.
 
@@ -242,14 +253,21 @@ class Network:
             How many images a simulator holds at a time; by default as many as 256 MiB take.
         waves : Waves, optional
             Signals of the first image's run to write; the device is ``rtl``.
+        threads : int, optional
+            On how many threads the processor's machine code runs, the caller's included; by
+            default as many as there are CPUs. On the device of `to` those that were said there.
+        pin : bool
+            Bind each of them but the caller's to a CPU of its own.
 
         Raises
         ------
         InputError
             An input has the wrong shape or dtype, or there is none; waves are asked of another
-            device, or a check of the device of `to`.
+            device, or a check of the device of `to`; there is no such number of threads.
         DeviceError
             There is no such device.
+        ModuleError
+            The machine code is damaged or of another network.
         """
         if check and device is None and self._session is not None:
             raise InputError(
@@ -265,7 +283,16 @@ class Network:
         timings: list[Timing] = []
         seconds, difference = 0.0, None
         clock_mhz = self.config.clock_mhz
-        for index, outcome in enumerate(self._outcomes(parts, device, tell, waves, check)):
+
+        def opened(module: Module, part: dict[str, Array], waves: Waves | None = None) -> Session:
+            groups = groups_of(images_in(module, part), module)
+            found = open_device(device or _DEVICE, module.config, groups, waves=waves)
+            return Session(module, found, threads=threads, pin=pin)
+
+        resident = self._session if device is None else None
+        for index, outcome in enumerate(
+            self._outcomes(parts, resident or opened, tell, waves, check)
+        ):
             outputs.append(self._outputs(outcome))
             counters = counters or outcome.counters
             timings.append(outcome.timing)
@@ -273,7 +300,7 @@ class Network:
             seconds += sum(c.cpu_seconds for c in outcome.counters)
             if check and difference is None:
                 first = sum(counts[:index])
-                difference = self._difference(parts[index], first, outcome, device, tell)
+                difference = self._difference(parts[index], first, outcome, opened, tell)
         return Run(
             module=self.module,
             outputs=join_outputs(self.module, outputs, stacked),
@@ -290,7 +317,7 @@ class Network:
     def _outcomes(
         self,
         parts: list[dict[str, Array]],
-        device: str | None,
+        place: Session | _Opener,
         tell: Callable[[str], None],
         waves: Waves | None,
         check: bool,
@@ -299,53 +326,44 @@ class Network:
 
         Where each is checked, none is open meanwhile: the check opens its own, and a board is one.
         """
-        if device is None and self._session is not None:
-            yield from self._session.stream(parts, tell)
+        if isinstance(place, Session):
+            yield from place.stream(parts, tell)
             return
         if waves is not None:  # of the first image alone
             first, *parts = parts
-            with self._open(self.module, device, first, waves) as session:
+            with place(self.module, first, waves) as session:
                 outcome = session.run(first, progress=tell)
             yield outcome
         while check and parts:
             part, *parts = parts
-            with self._open(self.module, device, part) as session:
+            with place(self.module, part) as session:
                 outcome = session.run(part, progress=tell)
             yield outcome
         while parts:
             images = images_in(self.module, parts[0])
             alike = [part for part in parts if images_in(self.module, part) == images]
             parts = parts[len(alike) :]  # the last one alone may have fewer
-            with self._open(self.module, device, alike[0]) as session:
+            with place(self.module, alike[0]) as session:
                 yield from session.stream(alike, tell)
-
-    def _open(
-        self,
-        module: Module,
-        device: str | None,
-        inputs: Mapping[str, Array],
-        waves: Waves | None = None,
-    ) -> Session:
-        groups = groups_of(images_in(module, inputs), module)
-        return Session(module, open_device(device or _DEVICE, module.config, groups, waves=waves))
 
     def _difference(
         self,
         inputs: Mapping[str, Array],
         first: int,
         outcome: Outcome,
-        device: str | None,
+        opened: _Opener,
         tell: Callable[[str], None],
     ) -> str | None:
         """Compare layers in a run that keeps them all, and outputs in the run that was counted."""
         from vdla.compiler.reference import Interpreter
         from vdla.runtime import check
 
-        interpreter = Interpreter(check.graph_of(self.module))
-        expected = interpreter.run(inputs, keep_all=True, rounded=outcome.values)
         apart = check.spread(self.module)
-        with self._open(apart, device, inputs) as session:
+        with opened(apart, inputs) as session:
             kept = session.run(inputs, keep=True, progress=tell)
+        interpreter = Interpreter(check.graph_of(self.module))
+        rounded = {**kept.values, **outcome.values}  # of machine code only what leaves a run
+        expected = interpreter.run(inputs, keep_all=True, rounded=rounded)
         found = check.first_difference(apart, kept, outcome.values, expected)
         if found is None:
             return None

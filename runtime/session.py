@@ -20,6 +20,7 @@ from vdla.errors import DeviceError, VdlaError
 from vdla.module import Execute, Launch, Module, Pack, Relayout, Step, Unpack
 from vdla.runtime.blocked import pack, unpack
 from vdla.runtime.device import Bytes, Counters, Device
+from vdla.runtime.devices.compiled import CompiledRun
 from vdla.runtime.devices.host import Host
 from vdla.runtime.inputs import images_in
 
@@ -28,6 +29,7 @@ __all__ = ["Outcome", "Session", "Timing", "groups_of", "memory_bytes"]
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]
 Progress = Callable[[str], None]
+_Work = Step | CompiledRun
 
 
 def _quiet(doing: str) -> None:
@@ -116,25 +118,41 @@ class Session:
     module : Module
     device : Device
         Closed with the session.
+    threads : int, optional
+        On how many threads the processor's machine code runs; by default as many as there are
+        CPUs.
+    pin : bool
+        Bind each of them but the caller's to a CPU of its own.
+
+    Warns
+    -----
+    RuntimeWarning
+        The machine code is for another processor; numpy takes its place.
 
     Raises
     ------
     DeviceError
         The network does not fit the memory.
+    InputError
+        There is no such number of threads.
+    ModuleError
+        The machine code is damaged or of another network.
     """
 
-    def __init__(self, module: Module, device: Device) -> None:
+    def __init__(
+        self, module: Module, device: Device, *, threads: int | None = None, pin: bool = False
+    ) -> None:
         self.module = module
         self.device = device
-        self.host = Host(module)
         try:
+            self.host = Host(module, threads=threads, pin=pin)
             self.base = device.allocate(module.arena_bytes)
             for segment in module.segments:
                 device.write(self.base + segment.offset, segment.data)
         except BaseException:
             device.close()
             raise
-        self.head, self.body, self.tail = _parts(module.steps)
+        self.head, self.body, self.tail = _parts(self.host.steps())
 
     def __enter__(self) -> Session:
         return self
@@ -320,13 +338,12 @@ class _Pass:
                 session.device.wait()
         self.outcome.counters.append(session.device.counters())
 
-    def _execute(self, step: Step) -> None:
-        assert isinstance(step, Execute)
-        layer = self._session.module.layers[step.layer]
-        self._progress(layer.name)
+    def _execute(self, step: _Work) -> None:
+        assert isinstance(step, (Execute, CompiledRun))
+        for layer in step.layers if isinstance(step, CompiledRun) else (step.layer,):
+            self._progress(self._session.module.layers[layer].name)
         with self._timing.spending("processor"):
-            output = self._session.host.execute(step.layer, self.outcome.values)
-        self.outcome.values[layer.outputs[0]] = output
+            self.outcome.values |= self._session.host.execute(step, self.outcome.values)
 
     def _write(self, offset: int, data: Bytes) -> None:
         with self._timing.spending("transfers"):
@@ -352,12 +369,14 @@ def _nothing() -> None:
     pass
 
 
-def _parts(steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Step, ...]]:
+def _parts(
+    steps: tuple[_Work, ...],
+) -> tuple[tuple[_Work, ...], tuple[_Work, ...], tuple[_Work, ...]]:
     """Return what can be done before the device is free, what needs it, and what can follow it."""
     begin = 0
-    while begin < len(steps) and isinstance(steps[begin], (Execute, Pack)):
+    while begin < len(steps) and isinstance(steps[begin], (Execute, CompiledRun, Pack)):
         begin += 1
     end = len(steps)
-    while end > begin and isinstance(steps[end - 1], (Execute, Unpack)):
+    while end > begin and isinstance(steps[end - 1], (Execute, CompiledRun, Unpack)):
         end -= 1
     return steps[:begin], steps[begin:end], steps[end:]

@@ -1,4 +1,4 @@
-"""The processor beside the accelerator: operators that stay off it, in numpy."""
+"""The processor beside the accelerator: operators that stay off it, compiled or in numpy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.module import Module
+from vdla.module import Execute, Module, Step
 from vdla.runtime.hostops import KERNELS, Operand
 
+from .compiled import CompiledRun, load_runs
+
 __all__ = ["Host"]
+
+Array = NDArray[Any]
 
 
 class Host:
@@ -21,25 +25,54 @@ class Host:
     ----------
     module : Module
         Its constants serve as operands.
+    threads : int, optional
+        For machine code: on how many threads its parallel loops run; by default as many as there
+        are CPUs.
+    pin : bool
+        Bind each of them but the caller's to a CPU of its own.
+
+    Warns
+    -----
+    RuntimeWarning
+        The module's machine code is for another processor.
+
+    Raises
+    ------
+    ModuleError
+        The module's machine code is damaged or of another network.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, *, threads: int | None = None, pin: bool = False) -> None:
         self._module = module
+        self._runs = load_runs(module, threads=threads, pin=pin)
 
-    def execute(self, layer: int, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        """Return a layer's output.
+    def steps(self) -> tuple[Step | CompiledRun, ...]:
+        """Return the module's steps, those that machine code takes together replaced by it."""
+        first = {run.layers[0]: run for run in self._runs}
+        taken = {layer for run in self._runs for layer in run.layers}
+        steps: list[Step | CompiledRun] = []
+        for step in self._module.steps:
+            if not isinstance(step, Execute) or step.layer not in taken:
+                steps.append(step)
+            elif step.layer in first:
+                steps.append(first[step.layer])
+        return tuple(steps)
+
+    def execute(self, step: Execute | CompiledRun, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return what a step computes, by tensor.
 
         Parameters
         ----------
-        layer : int
-            Index in the module.
+        step : Execute or CompiledRun
         values : mapping of str to array
             Activations in host memory by tensor, (N, ...) each for any N.
         """
-        spec, tensors = self._module.layers[layer], self._module.tensors
+        if isinstance(step, CompiledRun):
+            return step.execute(values)
+        spec, tensors = self._module.layers[step.layer], self._module.tensors
         operands = []
         for name in spec.inputs:
             info = tensors[name]
             operands.append(Operand(info, values[name] if info.data is None else info.data))
         output = KERNELS[spec.op](spec, operands, tensors[spec.outputs[0]])
-        return np.asarray(output)
+        return {spec.outputs[0]: np.asarray(output)}
