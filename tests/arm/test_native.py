@@ -31,10 +31,15 @@ for threads in (1, 2, 3):
     with Library({folder!r} + "/pool.so", threads=threads) as library:
         for name in library.info.functions:
             function = library.function(name)
+            if name.startswith("meeting") and threads < int(name.split("_")[1]):
+                continue  # it would wait for ever
             counts = np.zeros(function.arguments[0].shape, np.int32)
             for _ in range(3):
+                counts[...] = 0
                 function(counts)
-            wanted = 3 * int(name.split("_")[2]) if name.startswith("network") else 3
+            kind, number, *loops = name.split("_")
+            wanted = {{"network": loops, "meeting": [number]}}.get(kind) or [1]
+            wanted = int(wanted[0])
             assert (counts == wanted).all(), (threads, name, counts)
 assert not [name for name in sys.modules if name.startswith("llvmlite")]
 print("done")

@@ -66,6 +66,7 @@ _VOID = ll.VoidType()
 _BODY_TYPE = ll.FunctionType(_VOID, [POINTER, I64, I64])
 _KERNEL_TYPE = ll.FunctionType(_VOID, [POINTER])
 _LARGEST_EXTENT = 2**31 - 1  # a slot is 32 bits, which every processor exchanges at once
+_LARGEST_STEP = 2**16  # so that no number of threads subtracts a slot round to above zero
 
 _SYS_FUTEX = {"x86-64": 202, "aarch64": 98, "armv7": 240}
 _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
@@ -196,6 +197,11 @@ class _Emitter:
         numbers = [ll.Constant(word, self._futex), where, ll.Constant(word, operation), value]
         self._builder.call(self._syscall, [*numbers, ll.Constant(POINTER, None)])
 
+    def _between(self, least: Any, value: Any, most: Any) -> Any:
+        build = self._builder
+        value = build.select(build.icmp_signed("<", value, least), least, value)
+        return build.select(build.icmp_signed(">", value, most), most, value)
+
     def _rest(self) -> None:
         self._builder.call(self._pause, self._pause_arguments)
 
@@ -230,9 +236,7 @@ class _Emitter:
                 where = self._slot(state, at)
                 seen = self._get(where)
                 self._leave_if(build.icmp_signed("<=", seen, _i32(0)), empty)
-                quarter = build.lshr(seen, _i32(2))
-                few = build.icmp_signed("<", quarter, _i32(1))
-                step = build.select(few, _i32(1), quarter)
+                step = self._between(_i32(1), build.lshr(seen, _i32(2)), _i32(_LARGEST_STEP))
                 left = build.atomic_rmw("sub", where, step, "acquire")
                 self._leave_if(build.icmp_signed("<=", left, _i32(0)), empty)
                 # The piece is taken, so what follows is of the loop that it belongs to.

@@ -1,7 +1,7 @@
 """Libraries of functions written by hand in LLVM IR: what the pool and the loader are tried with.
 
-Every function takes the same two arrays of int32: counts, which the loops increment by one an
-iteration, and the id of the thread that ran it. An iteration that is left out or run twice shows.
+Every function takes an array of int32 whose elements its loops increment, each by one an iteration,
+so an iteration that is left out or run twice shows.
 """
 
 from __future__ import annotations
@@ -113,6 +113,31 @@ class Module:
             lambda builder, args: builder.call(self.parallel, [body, args, i64(outer)]),
         )
 
+    def meeting(self, threads: int) -> None:
+        """Add ``meeting_THREADS``: an iteration a thread, which all wait for all to have begun.
+
+        It ends only where as many threads take part.
+        """
+
+        def wait(builder: Any, context: Any, index: Any) -> None:
+            begun = builder.load(context, typ=POINTER)  # in the first element
+            builder.atomic_rmw("add", begun, ll.Constant(I32, 1), "seq_cst")
+            again = builder.function.append_basic_block("again")
+            over = builder.function.append_basic_block("over")
+            builder.branch(again)
+            builder.position_at_end(again)
+            seen = builder.load_atomic(begun, "acquire", 4, typ=I32)
+            few = builder.icmp_signed("<", seen, ll.Constant(I32, threads))
+            builder.cbranch(few, again, over)
+            builder.position_at_end(over)
+
+        body = self.body(f"meeting_{threads}", wait)
+        self.kernel(
+            f"meeting_{threads}",
+            1,
+            lambda builder, args: builder.call(self.parallel, [body, args, i64(threads)]),
+        )
+
     def object(self, target: Target) -> bytes:
         complete(self.module, target, self.functions)
         parsed, machine = optimize(self.module, target)
@@ -120,6 +145,7 @@ class Module:
 
 
 EXTENTS = (0, 1, 2, 3, 7, 1000)
+MEETINGS = (2, 3, 4)
 
 
 @functools.cache
@@ -131,5 +157,7 @@ def library(level: str) -> bytes:
     made.network(64, 1000)
     made.network(3, 100)
     made.nested(60, 6)
+    for threads in MEETINGS:
+        made.meeting(threads)
     target = Target.named(level)
     return link(made.object(target), target)

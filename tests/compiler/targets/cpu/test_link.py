@@ -9,7 +9,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-from tests.compiler.targets.cpu.handmade import EXTENTS, Module, library
+from tests.compiler.targets.cpu.handmade import EXTENTS, MEETINGS, Module, library
 from vdla.compiler.targets.cpu import LEVELS, Target, link
 from vdla.compiler.targets.cpu.elf import read_symbols
 from vdla.errors import DeviceError, LoweringError
@@ -48,7 +48,8 @@ define float @twice(float %x) nounwind {
 @pytest.mark.parametrize("level", ["x86-64", "x86-64-vnni", "aarch64-neon", "armv7-neon"])
 def test_a_library_exports_its_functions_and_asks_for_little(level: str) -> None:
     found = read_symbols(library(level), dynamic=True)
-    kernels = {f"loop_{n}" for n in EXTENTS} | {"nested_60", "network_64_1000", "network_3_100"}
+    kernels = {f"loop_{n}" for n in EXTENTS} | {f"meeting_{n}" for n in MEETINGS}
+    kernels |= {"nested_60", "network_64_1000", "network_3_100"}
     assert set(found.defined) == EXPORTS | kernels
     assert set(found.undefined) == {"syscall"}
 

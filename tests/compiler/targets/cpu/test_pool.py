@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
-from tests.compiler.targets.cpu.handmade import EXTENTS, library
+from tests.compiler.targets.cpu.handmade import EXTENTS, MEETINGS, library
 from vdla.compiler.targets.cpu import host_target
 from vdla.runtime.native import Library
 
@@ -42,3 +44,11 @@ def test_a_loop_within_a_loop_runs_once(code: bytes, threads: int) -> None:
     with Library(code, threads=threads) as lib:
         for _ in range(50):
             assert (counts(lib, "nested_60") == 1).all()
+
+
+@pytest.mark.parametrize("threads", MEETINGS)
+def test_every_thread_takes_part(code: bytes, threads: int) -> None:
+    with Library(code, threads=threads) as lib:
+        for _ in range(20):
+            assert counts(lib, f"meeting_{threads}") == [threads]
+            time.sleep(0.001)  # some sleep, some still look when the next begins
