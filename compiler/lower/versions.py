@@ -31,7 +31,7 @@ def version_tails(body: Stmt) -> Stmt:
     Before::
 
         for o in 3:
-          for i in min(4, 10 - 4 * o): b[4 * o + i] = ...
+          for i in min(4, 10 - 4 * o) (unroll): b[4 * o + i] = ...
 
     After::
 
@@ -41,7 +41,7 @@ def version_tails(body: Stmt) -> Stmt:
           else:
             for i in 2: b[4 * o + i] = ...
 
-    An extent that takes more than two values stays as it is.
+    An extent that takes more than two values stays as it is, and so does that of a plain loop.
     """
     return _visit(body, ())
 
@@ -69,8 +69,8 @@ def _visit(stmt: Stmt, loops: _Loops) -> Stmt:
 
 
 def _extents(stmt: Stmt) -> Iterator[Expr]:
-    """Yield the extents of the loops inside a statement."""
-    if isinstance(stmt, For):
+    """Yield the extents of the loops inside a statement that are to be unrolled or vectors."""
+    if isinstance(stmt, For) and stmt.kind in ("unroll", "vectorize"):
         yield stmt.extent
     for child in children(stmt):
         yield from _extents(child)

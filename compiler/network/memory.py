@@ -10,7 +10,7 @@ from vdla.module import Launch, Pack, Relayout, Step, Unpack
 
 from .layout import Layout
 
-__all__ = ["PAGE_BYTES", "Life", "aligned", "lives", "place_buffers"]
+__all__ = ["PAGE_BYTES", "Life", "aligned", "lives", "place", "place_buffers"]
 
 PAGE_BYTES = 4096
 """Every tensor starts on a page: no first burst is cut short, and every element is aligned."""
@@ -65,11 +65,42 @@ def place_buffers(layout: Layout, start: int, *, shared: bool = True) -> tuple[l
         Whether buffers that never hold values at the same time may share a place.
     """
     sizes = [aligned(prod(shape)) for _, shape in layout.buffers]
+    whole = [b for b in range(len(sizes)) if b not in layout.inside]
     spans = lives(layout)
+    at, end = place([sizes[b] for b in whole], [spans[b] for b in whole], start, shared=shared)
+    offsets = [-1] * len(sizes)
+    for buffer, offset in zip(whole, at, strict=True):
+        offsets[buffer] = offset
+    for part in layout.inside:
+        offsets[part], outer = 0, part
+        while outer in layout.inside:
+            outer, first = layout.inside[outer]
+            offsets[part] += first
+        offsets[part] += offsets[outer]
+    return offsets, end
+
+
+def place(
+    sizes: Sequence[int], spans: Sequence[Life], start: int = 0, *, shared: bool = True
+) -> tuple[list[int], int]:
+    """Return the offset of each of some buffers, and the end of the memory they need.
+
+    The largest is placed first, each at the lowest offset where it meets no other in time and in
+    space.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Multiples of what the offsets are to be multiples of.
+    spans : sequence of Life
+    start : int
+        First byte that may be used.
+    shared : bool
+        Whether buffers that never hold values at the same time may share a place.
+    """
     offsets = [-1] * len(sizes)
     placed: list[int] = []
-    whole = [b for b in range(len(sizes)) if b not in layout.inside]
-    for buffer in sorted(whole, key=lambda b: (-sizes[b], spans[b].first, b)):
+    for buffer in sorted(range(len(sizes)), key=lambda b: (-sizes[b], spans[b].first, b)):
         taken = sorted(
             (offsets[b], offsets[b] + sizes[b])
             for b in placed
@@ -82,14 +113,7 @@ def place_buffers(layout: Layout, start: int, *, shared: bool = True) -> tuple[l
             at = max(at, end)
         offsets[buffer] = at
         placed.append(buffer)
-    end = max((offsets[b] + sizes[b] for b in placed), default=start)
-    for part in layout.inside:
-        offsets[part], outer = 0, part
-        while outer in layout.inside:
-            outer, first = layout.inside[outer]
-            offsets[part] += first
-        offsets[part] += offsets[outer]
-    return offsets, end
+    return offsets, max((offsets[b] + sizes[b] for b in placed), default=start)
 
 
 def _touched(step: Step) -> Sequence[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -44,14 +44,23 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """What a caller must know of a compiled kernel."""
+    """What a caller must know of a kernel.
+
+    Attributes
+    ----------
+    name : str
+    function : llvmlite.ir.Function
+        ``void body(void *arg, ..., void *workspace)``, to be called from the same module.
+    workspace_bytes : int
+    """
 
     name: str
+    function: Any
     workspace_bytes: int
 
 
-def emit_kernel(module: ll.Module, kernel: Kernel) -> KernelCode:
-    """Add a kernel's function to an LLVM module.
+def emit_kernel(module: ll.Module, kernel: Kernel, *, exported: bool = True) -> KernelCode:
+    """Add a kernel's function to an LLVM module; an exported one also by its name.
 
     Raises
     ------
@@ -77,8 +86,9 @@ def emit_kernel(module: ll.Module, kernel: Kernel) -> KernelCode:
     emitter = StatementEmitter(inner, buffers, {}, workspace)
     emitter.emit(body)
     emitter.finish()
-    _export(module, kernel.name, inner)
-    return KernelCode(kernel.name, workspace.bytes)
+    if exported:
+        _export(module, kernel.name, inner)
+    return KernelCode(kernel.name, inner, workspace.bytes)
 
 
 def _names(tensors: Sequence[Tensor] | Any) -> str:

@@ -1,0 +1,122 @@
+"""A fused group as a kernel: its tensor expressions composed, and its schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from vdla.compiler import te
+from vdla.compiler.graph import Graph, Node
+from vdla.compiler.targets.cpu.target import Target
+from vdla.compiler.te.expr import Reduce
+
+from .define import DEFINITIONS
+from .define.site import Array, Site
+from .direct import direct_convolution, takes_direct
+from .schedule import default_schedule
+from .tuned import Tuned
+from .winograd import takes_winograd, winograd_convolution
+
+__all__ = ["GroupKernel", "group_kernel", "split_group"]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupKernel:
+    """A group, ready to be lowered.
+
+    Attributes
+    ----------
+    schedule : te.Schedule
+    inputs : mapping of str to te.Tensor
+        Placeholders of the graph's tensors that the group reads.
+    constants : mapping of te.Tensor to array
+        Other placeholders, and what to bind to each.
+    output : te.Tensor
+        Of the group's last node.
+    """
+
+    schedule: te.Schedule
+    inputs: Mapping[str, te.Tensor]
+    constants: Mapping[te.Tensor, Array]
+    output: te.Tensor
+
+
+def split_group(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
+    """Yield the parts of a fused group that are computed at once.
+
+    What follows a convolution is computed on its tile only while it keeps the tile's dimensions;
+    the rest of the group, such as a transposition, is computed after it.
+    """
+    heads = [k for k, node in enumerate(nodes) if _is_tuned(graph, node)]
+    if not heads:
+        yield nodes
+        return
+    (head,) = heads
+    if head:
+        yield nodes[:head]
+    shape = graph.output_tensor(nodes[head]).shape
+    end = head + 1
+    while end < len(nodes) and graph.output_tensor(nodes[end]).shape == shape:
+        end += 1
+    yield nodes[head:end]
+    if end < len(nodes):
+        yield nodes[end:]
+
+
+def _is_tuned(graph: Graph, node: Node) -> bool:
+    return takes_direct(Site(graph, node, _placeholders(graph, node)))
+
+
+def _placeholders(graph: Graph, node: Node) -> list[te.Tensor]:
+    return [
+        te.placeholder(tensor.shape, str(tensor.dtype), tensor.name)
+        for tensor in graph.input_tensors(node)
+        if not tensor.is_constant
+    ]
+
+
+def group_kernel(graph: Graph, nodes: tuple[Node, ...], target: Target) -> GroupKernel:
+    """Return the tensor expressions of a part of a group and their schedule.
+
+    A convolution at its head is tuned: what follows it is computed on the tile that it has just
+    summed. Everything else runs by the default schedule.
+    """
+    made: dict[str, te.Tensor] = {}
+    inputs: dict[str, te.Tensor] = {}
+    constants: dict[te.Tensor, Array] = {}
+    tuned: Tuned | None = None
+    for node in nodes:
+        operands = []
+        for tensor in graph.input_tensors(node):
+            if tensor.is_constant:
+                continue
+            if tensor.name not in made:
+                given = te.placeholder(tensor.shape, str(tensor.dtype), tensor.name)
+                made[tensor.name] = inputs[tensor.name] = given
+            operands.append(made[tensor.name])
+        site = Site(graph, node, operands)
+        if takes_direct(site):
+            head = winograd_convolution if takes_winograd(site) else direct_convolution
+            tuned = head(site, target)
+            output = tuned.output
+        else:
+            output = DEFINITIONS[node.op](site)
+        made[node.outputs[0]] = output
+        constants.update(site.constants)
+    final = made[nodes[-1].outputs[0]]
+    schedule = _tuned_schedule(tuned, final) or default_schedule(final, target)
+    return GroupKernel(schedule, inputs, constants, final)
+
+
+def _tuned_schedule(tuned: Tuned | None, final: te.Tensor) -> te.Schedule | None:
+    if tuned is None:
+        return None
+    schedule = te.create_schedule(final)
+    for stage in schedule.stages:
+        if stage.tensor is final or stage.tensor in tuned.stages:
+            continue
+        if isinstance(stage.body, Reduce):
+            return None
+        stage.compute_inline()
+    tuned.schedule(schedule, final)
+    return schedule

@@ -1,0 +1,298 @@
+"""Winograd's convolution F(4x4, 3x3): 36 products where a direct one takes 144.
+
+Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2015), section 4; the
+matrices are those of the interpolation points 0, 1, -1, 2, -2 and infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from vdla.compiler.targets.cpu.target import Target
+from vdla.compiler.te import (
+    Expr,
+    IterVar,
+    Schedule,
+    Stage,
+    Tensor,
+    all_of,
+    reduce_axis,
+    select,
+    sum_over,
+)
+from vdla.compiler.te.expr import Real, as_expr
+
+from .define.site import Array, Site
+from .define.windows import finished
+from .direct import takes_direct
+from .tiles import lanes_of, most_pixels, reduction_block
+from .tuned import Tuned, parallel, unroll_all
+
+__all__ = ["takes_winograd", "transformed_weights", "winograd_convolution"]
+
+_TILE = 4
+"""Rows and columns of outputs that a tile gives; it reads two more."""
+
+_OF_IMAGE = (
+    (4, 0, -5, 0, 1, 0),
+    (0, -4, -4, 1, 1, 0),
+    (0, 4, -4, -1, 1, 0),
+    (0, -2, -1, 2, 1, 0),
+    (0, 2, -1, -2, 1, 0),
+    (0, 4, 0, -5, 0, 1),
+)
+_OF_SUMS = (
+    (1, 1, 1, 1, 1, 0),
+    (0, 1, -1, 2, -2, 0),
+    (0, 1, 1, 4, 4, 0),
+    (0, 1, -1, 8, -8, 1),
+)
+_OF_WEIGHTS = (
+    (1 / 4, 0, 0),
+    (-1 / 6, -1 / 6, -1 / 6),
+    (-1 / 6, 1 / 6, -1 / 6),
+    (1 / 24, 1 / 12, 1 / 6),
+    (1 / 24, -1 / 12, 1 / 6),
+    (0, 0, 1),
+)
+_CACHE_BYTES = 512 << 10
+"""A second-level cache: what is larger is read again from further away."""
+_MOST_WEIGHT_BYTES = 16 << 20
+"""Of transformed weights: reading more takes longer than the products that they spare."""
+_FEW_BLOCKS = 4
+"""So few blocks do not keep threads busy: each step is then spread over them by itself."""
+_UNROLLED = 4
+
+
+def takes_winograd(site: Site) -> bool:
+    """Tell whether a node is a 3 x 3 convolution of floats that steps by one."""
+    if not takes_direct(site) or site.node.op != "conv2d" or site.input(0).dtype != "float32":
+        return False
+    _, rows, columns, depth = site.tensors[1].shape
+    attrs = site.attrs
+    plain = attrs["strides"] == attrs["dilation"] == (1, 1) and (rows, columns) == (3, 3)
+    _, height, width, outputs = site.output.shape
+    large = min(height, width) >= _TILE and min(depth, outputs) >= 8
+    return plain and large and 36 * 4 * depth * outputs <= _MOST_WEIGHT_BYTES
+
+
+def transformed_weights(data: Array, block: int, lanes: int) -> Array:
+    """Return weights OHWI, each G w G', as (6, 6, O / lanes, I / block, block, lanes).
+
+    The products are computed in double precision and rounded once.
+    """
+    g = np.array(_OF_WEIGHTS)
+    outputs, _, _, depth = data.shape
+    groups = -(-outputs // lanes)
+    packed = np.zeros((3, 3, depth, groups * lanes))
+    packed[..., :outputs] = data.transpose(1, 2, 3, 0)
+    whole = (np.kron(g, g) @ packed.reshape(9, -1)).astype(np.float32)
+    split = whole.reshape(6, 6, depth // block, block, groups, lanes)
+    return np.ascontiguousarray(split.transpose(0, 1, 4, 2, 3, 5))
+
+
+def _combination(row: Sequence[int], term: Callable[[int], Expr]) -> Expr:
+    """Return the sum of terms with a row's factors; 0 and 1 cost nothing."""
+    total: Expr | None = None
+    for k, factor in enumerate(row):
+        if factor == 0:
+            continue
+        one = term(k)
+        if total is None:
+            total = one if factor == 1 else one * float(factor)
+        elif abs(factor) == 1:
+            total = total + one if factor > 0 else total - one
+        else:
+            total = total + one * float(factor)
+    assert total is not None
+    return total
+
+
+def _rows(at: Expr, matrix: Sequence[Sequence[int]], term: Callable[[int], Expr]) -> Expr:
+    """Return the combination of a matrix's row `at`, which is known once loops are unrolled."""
+    total = _combination(matrix[-1], term)
+    for k in range(len(matrix) - 2, -1, -1):
+        total = select(at.lt(k + 1), _combination(matrix[k], term), total)
+    return total
+
+
+def winograd_convolution(site: Site, target: Target) -> Tuned:
+    """Return a 3 x 3 convolution over transformed weights.
+
+    With p a tile of 4 x 4 outputs, B, G and A Winograd's matrices::
+
+        image[n, i, j, p, c] = (B' d B)[i, j], d the 6 x 6 pixels of channel c that p reads
+        products[n, i, j, ob, p, l] = sum(image[n, i, j, p, c] * weight[i, j, ob, c, l] for c)
+        out[n, y, x, o] = (A' m A)[y % 4, x % 4], m the 6 x 6 products of o's lane and tile
+    """
+    x, data = site.input(0), site.value(1)
+    assert data is not None
+    batch, height, width, outputs = site.output.shape
+    depth = data.shape[3]
+    lanes, block = lanes_of(target), reduction_block(depth)
+    rows, columns = -(-height // _TILE), -(-width // _TILE)
+    weight = site.constant(transformed_weights(data, block, lanes), site.tensors[1].name)
+    groups, blocks, tiles = weight.shape[2], depth // block, rows * columns
+    packed = _packed(site, x, rows, columns, block)
+
+    def half(n: Expr, i: Expr, b: Expr, p: Expr, cb: Expr, c: Expr) -> Expr:
+        y, left = (p // columns) * _TILE, (p % columns) * _TILE
+        return _rows(i + 0, _OF_IMAGE, lambda a: packed[n, cb, y + a, left + b, c])
+
+    def image(n: Expr, i: Expr, j: Expr, p: Expr, cb: Expr, c: Expr) -> Expr:
+        return _rows(j + 0, _OF_IMAGE, lambda b: half_done[n, i, b, p, cb, c])
+
+    half_done = site.compute((batch, 6, 6, tiles, blocks, block), half, "half")
+    moved = site.compute((batch, 6, 6, tiles, blocks, block), image, "image")
+    cb, ci = reduce_axis(blocks, "cb"), reduce_axis(block, "ci")
+    sums = site.compute(
+        (batch, 6, 6, groups, tiles, lanes),
+        lambda n, i, j, ob, p, lane: sum_over(
+            moved[n, i, j, p, cb, ci] * weight[i, j, ob, cb, ci, lane], (cb, ci)
+        ),
+        "products",
+    )
+    back = site.compute(
+        (batch, 4, 6, groups, tiles, lanes),
+        lambda n, r, j, ob, p, lane: _rows(r + 0, _OF_SUMS, lambda i: sums[n, i, j, ob, p, lane]),
+        "back",
+    )
+    total = site.compute(
+        (batch, groups, tiles, _TILE, _TILE, lanes),
+        lambda n, ob, p, r, q, lane: _rows(q + 0, _OF_SUMS, lambda j: back[n, r, j, ob, p, lane]),
+        "tile",
+    )
+    finish = finished(site, (1, 2, 3), 0)
+
+    def element(n: Expr, h: Expr, w: Expr, channel: Expr) -> Expr:
+        o = as_expr(channel)
+        p = (h // _TILE) * columns + w // _TILE
+        return finish(total[n, o // lanes, p, h % _TILE, w % _TILE, o % lanes], o)
+
+    output = site.compute(site.output.shape, element)
+    at_once = _rows_at_once(
+        rows, 36 * 4 * columns * depth, 36 * 4 * columns * groups * lanes, weight
+    )
+    few = batch * -(-rows // at_once) < _FEW_BLOCKS
+    vector = target.lanes(32)
+
+    def schedule(s: Schedule, final: Tensor) -> None:
+        out = s[final]
+        n, h, w, o = out.axis
+        group, lane = out.split(o, factor=lanes)
+        ho, hi = out.split(h, factor=_TILE)
+        wo, wi = out.split(w, factor=_TILE)
+        around: IterVar | None = None
+        if few:
+            out.reorder(n, group, ho, wo, hi, wi, lane)
+            parallel(out, [n, group, ho])
+        else:
+            hb, ho = out.split(ho, factor=at_once)
+            out.reorder(n, hb, group, ho, wo, hi, wi, lane)
+            around = out.fuse(n, hb)
+            out.parallel(around)
+        out.vectorize(lane)
+        tile = s[total]
+        tile.set_scope("register")
+        tile.compute_at(out, wo)
+        some, lane = tile.split(tile.axis[-1], factor=vector)
+        tile.reorder(*tile.axis[:3], some, *tile.axis[3:5], lane)
+        unroll_all(tile, tile.axis[:5])
+        tile.vectorize(lane)
+        _in_registers(s[back], tile, some, (0, 3, 4, 2, 1, 5))
+        spread = _image_stage(s[moved], s[half_done], vector)
+        products = _product_stage(s, sums, most_pixels(target))
+        if around is None:
+            parallel(s[moved], spread)
+            parallel(s[products], list(s[products].leaves[:4]))
+        else:
+            s[moved].compute_at(out, around)
+            s[products].compute_at(out, around)
+        copy = s[packed]
+        copy.vectorize(copy.axis[-1])
+        parallel(copy, list(copy.axis[:3]))
+
+    return Tuned(output, (packed, half_done, moved, sums, back, total), schedule)
+
+
+def _rows_at_once(rows: int, image_bytes: int, sums_bytes: int, weight: Tensor) -> int:
+    """Return how many rows of tiles are transformed, multiplied and transformed back at a time.
+
+    Each such block reads all weights, from beyond the cache where they do not fit it; a block that
+    does not fit it is itself written and read there.
+
+    Parameters
+    ----------
+    rows : int
+    image_bytes, sums_bytes : int
+        Of one row of tiles.
+    weight : Tensor
+    """
+    weight_bytes = 4 * prod(weight.shape)
+
+    def beyond(count: int) -> tuple[int, int]:
+        blocks = -(-rows // count)
+        again = blocks if weight_bytes > _CACHE_BYTES else 1
+        one = count * (image_bytes + sums_bytes)
+        spilled = 2 * blocks * one if one > _CACHE_BYTES else 0
+        return again * weight_bytes + spilled, count
+
+    return min(range(1, rows + 1), key=beyond)
+
+
+def _packed(site: Site, x: Tensor, rows: int, columns: int, block: int) -> Tensor:
+    """Return the image in blocks of channels with zeros around, to whole tiles."""
+    batch, height, width, channels = x.shape
+    (top, _), (left, _) = site.attrs["padding"]
+
+    def copied(n: Expr, cb: Expr, h: Expr, w: Expr, ci: Expr) -> Expr:
+        inside = all_of(h.ge(top), h.lt(top + height), w.ge(left), w.lt(left + width))
+        return select(inside, x[n, h - top, w - left, cb * block + ci], Real(0.0, x.dtype))
+
+    full = (batch, channels // block, rows * _TILE + 2, columns * _TILE + 2, block)
+    return site.compute(full, copied, "packed")
+
+
+def _in_registers(stage: Stage, host: Stage, at: IterVar, order: Sequence[int]) -> None:
+    stage.set_scope("register")
+    stage.compute_at(host, at)
+    stage.reorder(*(stage.axis[k] for k in order))
+    unroll_all(stage, stage.axis[:-1])
+    stage.vectorize(stage.axis[-1])
+
+
+def _image_stage(moved: Stage, half: Stage, vector: int) -> list[IterVar]:
+    """Transform a tile of some channels at a time; return the loops over those."""
+    n, i, j, p, cb, c = moved.axis
+    some, lane = moved.split(c, factor=vector)
+    moved.reorder(n, cb, p, some, i, j, lane)
+    unroll_all(moved, (i, j))
+    moved.vectorize(lane)
+    _in_registers(half, moved, some, (0, 3, 4, 2, 1, 5))
+    return [n, cb]
+
+
+def _product_stage(s: Schedule, sums: Tensor, pixels: int) -> Tensor:
+    """Multiply matrices, some tiles by two vectors of channels in registers."""
+    held = s.cache_write(sums, "register")
+    stage = s[sums]
+    n, i, j, ob, p, lane = stage.axis
+    po, pi = stage.split(p, factor=pixels)
+    stage.reorder(n, i, j, ob, po, pi, lane)
+    stage.unroll(pi)
+    stage.vectorize(lane)
+    inner = s[held]
+    inner.compute_at(stage, po)
+    cb, ci = inner.reduce_axis
+    steps = [cb, ci]
+    if inner.reduce_axis[1].extent.value % _UNROLLED == 0:  # type: ignore[attr-defined]
+        many, few = inner.split(ci, factor=_UNROLLED)
+        steps = [cb, many, few]
+        inner.unroll(few)
+    inner.reorder(*steps, *inner.axis)
+    unroll_all(inner, inner.axis[:-1])
+    inner.vectorize(inner.axis[-1])
+    return sums
