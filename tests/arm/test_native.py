@@ -1,17 +1,17 @@
-"""Libraries compiled for ARMv7, loaded and run by a board's own Python, which has numpy alone."""
+"""Libraries compiled for ARM, loaded and run by a board's own Python, which has numpy alone."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import vdla
 import vdla.runtime
-from tests.arm.conftest import Board
-from tests.arm.userland import USER_ID
+from tests.arm.userland import AARCH64, ARMV7, USER_ID, Userland, cached_root
 from tests.compiler.targets.cpu import arithmetic_check
 from tests.compiler.targets.cpu.arithmetic import arithmetic_library
 from tests.compiler.targets.cpu.handmade import library
@@ -22,11 +22,10 @@ POOL = """\
 import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
-from vdla.processor import architecture, features
+from vdla.processor import architecture
 from vdla.runtime.native import Library
 
-assert architecture() == "armv7", architecture()
-assert "neon" in features(), features()
+assert architecture() == {architecture!r}, architecture()
 for threads in (1, 2, 3):
     with Library({folder!r} + "/pool.so", threads=threads) as library:
         for name in library.info.functions:
@@ -57,10 +56,33 @@ with Library({folder!r} + "/arithmetic.so") as library:
 """
 
 
-@pytest.fixture
-def folder(board: Board) -> Iterator[Path]:
-    """A folder on the board with what the base install has of vdla."""
-    path = board.userland.root / "tmp/native"
+@dataclass(frozen=True)
+class Machine:
+    """A userland with a folder that has what the base install has of vdla."""
+
+    userland: Userland
+    level: str
+    folder: Path
+
+    def run(self, program: str) -> str:
+        architecture = self.level.partition("-")[0]
+        code = program.format(folder="/opt/native", architecture=architecture)
+        return self.userland.run("/usr/bin/python3", "-c", code).stdout.strip()
+
+
+LEVELS = {
+    "armv7-neon": ARMV7,
+    "aarch64-neon": AARCH64,
+}
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def machine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Machine]:
+    root = tmp_path_factory.mktemp("machine") / "root"
+    userland = cached_root(LEVELS[request.param]).copy(root)
+    path = root / "opt/native"
     plain = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(vdla.__file__).parent, path / "vdla", ignore=plain)
     runtime = Path(vdla.runtime.__file__).parent
@@ -68,20 +90,15 @@ def folder(board: Board) -> Iterator[Path]:
     shutil.copy(arithmetic_check.__file__, path)
     for one in (path, *path.rglob("*")):
         shutil.chown(one, USER_ID, USER_ID)
-    yield path
-    shutil.rmtree(path)
+    yield Machine(userland, request.param, path)
+    shutil.rmtree(root)  # pytest would keep it for three sessions
 
 
-def run(board: Board, program: str) -> str:
-    code = program.format(folder="/tmp/native")
-    return board.userland.run("/usr/bin/python3", "-c", code).stdout.strip()
+def test_loops_run_on_threads(machine: Machine) -> None:
+    (machine.folder / "pool.so").write_bytes(library(machine.level))
+    assert machine.run(POOL) == "done"
 
 
-def test_loops_run_on_threads(board: Board, folder: Path) -> None:
-    (folder / "pool.so").write_bytes(library("armv7-neon"))
-    assert run(board, POOL) == "done"
-
-
-def test_arithmetic_without_instructions_is_numpys(board: Board, folder: Path) -> None:
-    (folder / "arithmetic.so").write_bytes(arithmetic_library("armv7-neon"))
-    assert run(board, ARITHMETIC) == "36"
+def test_arithmetic_without_instructions_is_numpys(machine: Machine) -> None:
+    (machine.folder / "arithmetic.so").write_bytes(arithmetic_library(machine.level))
+    assert machine.run(ARITHMETIC) == "36"

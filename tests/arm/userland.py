@@ -1,9 +1,10 @@
-"""A Debian for ARMv7 in a folder, run by qemu: what a board has, without the board.
+"""A Debian for ARM in a folder, run by qemu: what a board has, without the board.
 
-It holds what a PYNQ image has that matters here: Python with numpy from the distribution, a virtual
-environment with pip where PYNQ keeps its own, and an OpenSSH server. Packages are chosen, fetched
-and verified by debootstrap, then unpacked here, because their installation scripts take ten minutes
-under emulation and do only a few things that are needed: those are done below.
+That for ARMv7 holds what a PYNQ image has that matters here: Python with numpy from the
+distribution, a virtual environment with pip where PYNQ keeps its own, and an OpenSSH server. That
+for AArch64 has Python with numpy alone. Packages are chosen, fetched and verified by debootstrap,
+then unpacked here, because their installation scripts take ten minutes under emulation and do only
+a few things that are needed: those are done below.
 """
 
 from __future__ import annotations
@@ -16,16 +17,25 @@ import subprocess
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from vdla.runtime.cache import cache_folder
 
-__all__ = ["BARE_PYTHON", "PYNQ_PYTHON", "USER", "Userland", "cached_root"]
+__all__ = [
+    "AARCH64",
+    "ARMV7",
+    "BARE_PYTHON",
+    "PYNQ_PYTHON",
+    "USER",
+    "Architecture",
+    "Userland",
+    "cached_root",
+]
 
 SUITE = "bookworm"
-PACKAGES = ("openssh-server", "python3-numpy", "python3-venv")
 USER = "xilinx"
 """The user of PYNQ's images."""
 USER_ID = 1000
@@ -35,9 +45,48 @@ PYNQ_PYTHON = "/usr/local/share/pynq-venv/bin/python3"
 BARE_PYTHON = "/usr/local/share/bare/bin/python3"
 """One without numpy and pip."""
 
-BINFMT = Path("/proc/sys/fs/binfmt_misc/qemu-arm")
 INSTALL = "apt-get install -y binfmt-support debootstrap qemu-user-static"
 USELESS = ("usr/share/doc", "usr/share/locale", "usr/share/man", "var/cache/apt/archives")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """What a userland is for.
+
+    Attributes
+    ----------
+    debian : str
+        Debian's name of it.
+    qemu : str
+        What the kernel hands its programs to.
+    libraries : str
+        The folder of its libraries.
+    packages : tuple of str
+    """
+
+    debian: str
+    qemu: str
+    libraries: str
+    packages: tuple[str, ...]
+
+    @property
+    def binfmt(self) -> Path:
+        """Where the kernel says whether it does."""
+        return Path("/proc/sys/fs/binfmt_misc", self.qemu)
+
+
+ARMV7 = Architecture(
+    debian="armhf",
+    qemu="qemu-arm",
+    libraries="arm-linux-gnueabihf",
+    packages=("openssh-server", "python3-numpy", "python3-venv"),
+)
+AARCH64 = Architecture(
+    debian="arm64",
+    qemu="qemu-aarch64",
+    libraries="aarch64-linux-gnu",
+    packages=("python3-numpy",),
+)
 
 
 class Userland:
@@ -84,14 +133,14 @@ class Userland:
         return Userland(folder)
 
 
-def cached_root() -> Userland:
+def cached_root(machine: Architecture = ARMV7) -> Userland:
     """Return the pristine userland, built where the cache has none for this recipe.
 
     A build is made in a folder of its own and renamed when it is complete, so one that is
     interrupted leaves nothing that looks finished.
     """
-    _require()
-    folder = cache_folder("arm")
+    _require(machine)
+    folder = cache_folder("arm" if machine is ARMV7 else machine.debian)
     folder.mkdir(parents=True, exist_ok=True)
     root = folder / hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
     with (folder / "lock").open("w") as lock:
@@ -102,21 +151,22 @@ def cached_root() -> Userland:
                     shutil.rmtree(left_over)
             with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as building:
                 made = Path(building, "root")
-                _build(made)
+                _build(made, machine)
                 made.rename(root)
     return Userland(root)
 
 
-def _require() -> None:
+def _require(machine: Architecture) -> None:
     """Skip where this machine cannot run it, with what to install."""
     if os.geteuid() != 0:
         pytest.skip("an ARM userland needs chroot: run the tests as root")
     if shutil.which("debootstrap") is None:
         pytest.skip(f"no debootstrap; install it with: {INSTALL}")
-    if not BINFMT.exists() or not BINFMT.read_text(encoding="ascii").startswith("enabled"):
+    binfmt = machine.binfmt
+    if not binfmt.exists() or not binfmt.read_text(encoding="ascii").startswith("enabled"):
         pytest.skip(
             "the kernel does not start ARM programs with qemu; "
-            f"install it with: {INSTALL} && update-binfmts --enable qemu-arm"
+            f"install it with: {INSTALL} && update-binfmts --enable {machine.qemu}"
         )
 
 
@@ -159,12 +209,12 @@ def _call(*command: str | Path, root: Path | None = None) -> None:
     assert result.returncode == 0, f"{words}: {result.stdout[-2000:]}{result.stderr[-2000:]}"
 
 
-def _build(root: Path) -> None:
-    include = f"--include={','.join(PACKAGES)}"
+def _build(root: Path, machine: Architecture) -> None:
+    include = f"--include={','.join(machine.packages)}"
     _call(
         "debootstrap",
         "--foreign",
-        "--arch=armhf",
+        f"--arch={machine.debian}",
         "--variant=minbase",
         include,
         SUITE,
@@ -173,7 +223,9 @@ def _build(root: Path) -> None:
     )
     for package in sorted((root / "var/cache/apt/archives").glob("*.deb")):
         _unpack(package, root)
-    _configure(root)
+    _configure(root, machine)
+    if machine is ARMV7:
+        _resemble_pynq(root)
     for name in USELESS:
         shutil.rmtree(root / name, ignore_errors=True)
     shutil.rmtree(root / "debootstrap")
@@ -188,7 +240,7 @@ def _unpack(package: Path, root: Path) -> None:
     assert archive.returncode == 0, package
 
 
-def _configure(root: Path) -> None:
+def _configure(root: Path, machine: Architecture) -> None:
     """Do what the scripts of these packages would do."""
     masters = root / "usr/share/base-passwd"
     users = (
@@ -200,7 +252,7 @@ def _configure(root: Path) -> None:
     group = (masters / "group.master").read_text(encoding="ascii").replace(":*:", ":x:")
     (root / "etc/group").write_text(f"{group}{USER}:x:{USER_ID}:\n", encoding="ascii")
     # numpy's BLAS is what update-alternatives would point to.
-    library = root / "usr/lib/arm-linux-gnueabihf"
+    library = root / "usr/lib" / machine.libraries
     (root / "etc/ld.so.conf.d/00-blas.conf").write_text(
         "".join(f"/{library.relative_to(root)}/{name}\n" for name in ("blas", "lapack")),
         encoding="ascii",
@@ -209,8 +261,11 @@ def _configure(root: Path) -> None:
     home = root / "home" / USER
     home.mkdir()
     os.chown(home, USER_ID, USER_ID)
-    (root / "run/sshd").mkdir(parents=True, exist_ok=True)
 
+
+def _resemble_pynq(root: Path) -> None:
+    """Add what a PYNQ image has beside the distribution's packages."""
+    (root / "run/sshd").mkdir(parents=True, exist_ok=True)
     _call("python3", "-m", "venv", "--without-pip", Path(BARE_PYTHON).parents[1], root=root)
     venv = Path(PYNQ_PYTHON).parents[1]
     plain = ["--without-pip", "--system-site-packages"]
