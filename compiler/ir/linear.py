@@ -57,6 +57,21 @@ def _sum_of(expr: Expr) -> tuple[_Terms, int]:
     return {expr: 1}, 0
 
 
+def _rejoined(terms: _Terms, constant: int) -> tuple[_Terms, int]:
+    """Put quotients and remainders together again: ``x // 4 * 4 + x % 4`` is x."""
+    for atom, factor in terms.items():
+        if isinstance(atom, Binary) and atom.op == "%" and isinstance(atom.b, Const):
+            quotient = Binary("//", atom.a, atom.b)
+            if terms.get(quotient) == factor * atom.b.value:
+                left = {a: f for a, f in terms.items() if a not in (atom, quotient)}
+                inner, more = _sum_of(atom.a)
+                for part, count in inner.items():
+                    left[part] = left.get(part, 0) + factor * count
+                left = {a: f for a, f in left.items() if f}
+                return _rejoined(left, constant + factor * more)
+    return terms, constant
+
+
 def _from_sum(terms: _Terms, constant: int) -> Expr:
     result: Expr = Const(0)
     for atom, factor in terms.items():
@@ -80,7 +95,7 @@ def _simplified(expr: Expr) -> Expr:
         if part.a.dtype != "int32":  # no index: a value that an operator computes
             return _rebuild(part.op, a, b)
         if part.op in ("+", "-", "*"):
-            return _from_sum(*_sum_of(Binary(part.op, a, b)))
+            return _from_sum(*_rejoined(*_sum_of(Binary(part.op, a, b))))
         if part.op in ("min", "max"):
             terms, constant = _sum_of(a - b)
             if not terms:

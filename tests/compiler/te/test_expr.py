@@ -143,3 +143,11 @@ def test_ranges() -> None:
     assert value_range(pick((4, -2, 9), X)) == (-2, 9)
     assert value_range(a[X] * 3) == (-128, 127)  # int8 products wrap
     assert value_range(select(X.lt(2), a[X].astype("int32"), -300)) == (-300, 127)
+
+
+def test_a_quotient_and_its_remainder_are_the_whole() -> None:
+    assert simplify(X // 4 * 12 + X % 4 * 3) == simplify(X * 3)
+    flat = X * 16 + Y
+    index = flat // 5 // 9 * 45 + flat // 5 % 9 * 5 + flat % 5
+    assert simplify(index) == simplify(flat)
+    assert simplify(X // 4 * 8 + X % 4) != simplify(X)
