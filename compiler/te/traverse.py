@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from .expr import Binary, Call, Cast, Expr, Pick, Read, Reduce, Select, Var, binary, pick
 
-__all__ = ["map_expr", "substitute", "walk"]
+__all__ = ["map_expr", "parts_of", "substitute", "walk"]
 
 
 def map_expr(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
@@ -42,23 +42,27 @@ def map_expr(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
 def walk(expr: Expr) -> Iterator[Expr]:
     """Yield an expression and all its parts, parents first."""
     yield expr
-    children: tuple[Expr, ...] = ()
+    for part in parts_of(expr):
+        yield from walk(part)
+
+
+def parts_of(expr: Expr) -> tuple[Expr, ...]:
+    """Return the expressions directly inside one."""
     if isinstance(expr, Binary):
-        children = (expr.a, expr.b)
-    elif isinstance(expr, Cast):
-        children = (expr.value,)
-    elif isinstance(expr, Select):
-        children = (expr.condition, expr.then, expr.other)
-    elif isinstance(expr, Read):
-        children = expr.indices
-    elif isinstance(expr, Call):
-        children = expr.args
-    elif isinstance(expr, Pick):
-        children = (expr.index,)
-    elif isinstance(expr, Reduce):
-        children = (expr.source,) if expr.start is None else (expr.source, expr.start)
-    for child in children:
-        yield from walk(child)
+        return (expr.a, expr.b)
+    if isinstance(expr, Cast):
+        return (expr.value,)
+    if isinstance(expr, Select):
+        return (expr.condition, expr.then, expr.other)
+    if isinstance(expr, Read):
+        return expr.indices
+    if isinstance(expr, Call):
+        return expr.args
+    if isinstance(expr, Pick):
+        return (expr.index,)
+    if isinstance(expr, Reduce):
+        return (expr.source,) if expr.start is None else (expr.source, expr.start)
+    return ()
 
 
 def substitute(expr: Expr, values: Mapping[Var, Expr]) -> Expr:

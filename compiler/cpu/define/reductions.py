@@ -131,7 +131,8 @@ def _integer_softmax(
     powers = site.compute(shape, exponential, "exponentials")
     k = reduce_axis(shape[axis], "r")
     rest = (*shape[:axis], *shape[axis + 1 :])
-    total = site.compute(rest, lambda *i: sum_over(along(powers, i, k), k), "total")
+    start = Real(0.0)  # a sum that has one keeps its order
+    total = site.compute(rest, lambda *i: sum_over(along(powers, i, k), k, start), "total")
     inverse = site.compute(rest, lambda *i: 1.0 / (total[i] * step), "inverse")
 
     def element(*i: ExprLike) -> Expr:
