@@ -258,6 +258,8 @@ def _configure(root: Path, machine: Architecture) -> None:
         encoding="ascii",
     )
     _call("ldconfig", root=root)
+    # Compiled once here, and not by every test; so is pip below.
+    _call("python3", "-c", "import numpy", root=root)
     home = root / "home" / USER
     home.mkdir()
     os.chown(home, USER_ID, USER_ID)
@@ -274,8 +276,7 @@ def _resemble_pynq(root: Path) -> None:
     for wheel in (root / "usr/share/python-wheels").glob("pip-*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site)
-    # Compiled once here, and not by every test.
-    _call(PYNQ_PYTHON, "-c", "import numpy, pip._internal.commands.install", root=root)
+    _call(PYNQ_PYTHON, "-c", "import pip._internal.commands.install", root=root)
     # On a board it belongs to root, reached with sudo; but a program that qemu runs is not given
     # the rights of its set-user-ID bit.
     _call("chown", "-R", f"{USER_ID}:{USER_ID}", root / venv.relative_to("/"))
