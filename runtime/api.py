@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vdla.arguments import sizes_by_name, whole_number
 from vdla.config import PYNQ_Z1, Config
-from vdla.errors import InputError
+from vdla.errors import InputError, ModelError
 from vdla.module import Module
 from vdla.module import load as load_module
 from vdla.runtime.modules import fingerprint, kept
@@ -16,6 +16,7 @@ from vdla.runtime.network import Network, Progress
 
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
+    from vdla.compiler.network.runs import CompileNative
     from vdla.compiler.ops import Record
 
 __all__ = ["compile", "load", "read_graph"]
@@ -23,10 +24,15 @@ __all__ = ["compile", "load", "read_graph"]
 RANKS = ("estimate", "cycle")
 """What may choose among schedules."""
 
+TARGETS = ("vdla", "cpu")
+"""What a network is compiled for: the accelerator and a processor beside it, or that alone."""
+
 
 def compile(
     model: str | Path | Graph,
     *,
+    target: str = "vdla",
+    cpu: str | None = None,
     config: Config = PYNQ_Z1,
     bind: Mapping[str, int] | None = None,
     vthreads: int = 2,
@@ -37,7 +43,7 @@ def compile(
     record: Callable[[Record], None] | None = None,
     progress: Progress | None = None,
 ) -> Network:
-    """Compile a network for the accelerator.
+    """Compile a network for the accelerator, or for the processor alone.
 
     What was compiled before from the same model, configuration, options and version of the
     compiler is read from the cache directory (environment variable ``VDLA_CACHE``).
@@ -47,6 +53,14 @@ def compile(
     model : str, Path or Graph
         A ``.tflite`` or ``.onnx`` file, a layer list (``.csv`` as SCALE-Sim's, ``.yaml`` as
         Timeloop's or ZigZag's), the name of a built-in network, or a graph.
+    target : str
+        ``vdla``: what the accelerator takes goes there; ``cpu``: everything runs on the processor,
+        as machine code.
+    cpu : str, optional
+        The processor's level, ``host`` for this machine's or a name of
+        `vdla.compiler.targets.cpu.LEVELS` such as ``armv7-neon``: what runs on the processor is
+        compiled for it. By default, with the target ``cpu``, this machine's; else numpy computes
+        it.
     config : Config
     bind : mapping of str to int, optional
         Sizes of an ONNX model's symbolic dimensions by name; its batch is 1 without.
@@ -70,7 +84,10 @@ def compile(
     Raises
     ------
     InputError
-        An argument is not of its kind, there is no virtual thread, or no such rank.
+        An argument is not of its kind, there is no virtual thread, no such rank or no such target,
+        or `place` is given with the target ``cpu``.
+    DeviceError
+        There is no such level of a processor, or no linker for it.
     ModelError
         The network cannot be read, or holds operators that nothing takes.
     LoweringError
@@ -78,6 +95,8 @@ def compile(
     """
     _check_config(config)
     _check_names(place, without)
+    place = _placed_for(target, place)
+    level = _level(target, cpu)
     if rank not in RANKS:
         raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}: choose one.")
     options = {
@@ -86,6 +105,8 @@ def compile(
         "place": list((place or {}).items()),  # of two patterns the later one goes first
         "rank": rank,
         "without": sorted(without),
+        "target": target,
+        "native": None if level is None else _versions(level),
     }
 
     def make() -> Module:
@@ -98,16 +119,20 @@ def compile(
 
             measure = cycle_rank(config)
         of_graphs = PASSES.keys() & set(without)
-        return compile_graph(
+        module = compile_graph(
             read_graph(model, bind, of_graphs),
             config,
             vthreads=vthreads,
             place=place,
             rank=measure,
+            native=None if level is None else _native(level),
             without=set(without) - of_graphs,
             record=record,
             progress=progress,
         )
+        if target == "cpu":
+            _require_processor(module)
+        return module
 
     if not cache or record is not None:
         return Network(make())
@@ -160,6 +185,55 @@ def read_graph(
     from vdla.compiler.zoo import built_in
 
     return built_in(str(model))
+
+
+def _placed_for(target: str, place: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    if target not in TARGETS:
+        raise InputError(f"target must be one of {', '.join(TARGETS)}, not {target!r}: choose one.")
+    if target == "vdla":
+        return place
+    if place:
+        raise InputError(
+            f"place must be left out with the target cpu, where everything is on the processor, "
+            f"and it is {dict(place)!r}: leave it out, or compile for the target vdla."
+        )
+    return {"*": "cpu"}
+
+
+def _level(target: str, cpu: str | None) -> str | None:
+    """Return the level of the processor that code is made for; None for none."""
+    if cpu is None and target == "vdla":
+        return None
+    from vdla.compiler.targets.cpu import Target, host_target
+
+    return (host_target() if cpu in (None, "host") else Target.named(str(cpu))).level
+
+
+def _native(level: str) -> CompileNative:
+    from functools import partial
+
+    from vdla.compiler.network.runs import compile_native
+    from vdla.compiler.targets.cpu import Target
+
+    return partial(compile_native, target=Target.named(level))
+
+
+def _versions(level: str) -> tuple[str, ...]:
+    """Return what decides on machine code beside the sources of the compiler."""
+    import llvmlite
+    import llvmlite.binding
+
+    llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
+    return level, llvmlite.__version__, llvm
+
+
+def _require_processor(module: Module) -> None:
+    lost = [f"{layer.name} ({layer.op})" for layer in module.layers if layer.device != "cpu"]
+    if lost:
+        raise ModelError(
+            "Every operator must run on the processor with the target cpu, and these cannot: "
+            f"{', '.join(lost)}. Compile for the target vdla, or rewrite the network without them."
+        )
 
 
 def _check_config(config: object) -> None:

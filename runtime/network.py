@@ -18,8 +18,9 @@ from vdla.module import Execute, Launch, Module, TensorInfo
 from vdla.module import save as save_module
 from vdla.program import Program
 from vdla.runtime.device import Counters, Device
-from vdla.runtime.devices import HARDWARE, open_device
+from vdla.runtime.devices import HARDWARE, PROCESSOR, open_device
 from vdla.runtime.inputs import images_in, join_outputs, part_inputs
+from vdla.runtime.progress import Progress, counting
 from vdla.runtime.run import Answer, Run
 from vdla.runtime.session import Outcome, Session, Timing, groups_of, memory_bytes
 from vdla.runtime.waves import Waves
@@ -27,13 +28,9 @@ from vdla.runtime.waves import Waves
 __all__ = ["Network", "Progress"]
 
 Array = NDArray[Any]
-Progress = Callable[[int, int, str], None]
 
 _Opener = Callable[..., Session]
 """Opens a device for a module and the inputs of a pass, with waves if there are some."""
-
-_DEVICE = "cycle"
-"""Where a network runs of which nobody has said it."""
 
 _MEMORY_BYTES = 256 << 20
 """What the images that run at once may take in a simulator."""
@@ -109,6 +106,16 @@ class Network:
         return Network(replace(self.module, labels=tuple(labels)))
 
     @property
+    def cpu_level(self) -> str | None:
+        """The level of the processor that it has machine code for; None if it has none."""
+        return None if self.module.native is None else self.module.native.level
+
+    @property
+    def usual_device(self) -> str:
+        """Where it runs if nobody says it."""
+        return "cycle" if self.programs else PROCESSOR
+
+    @property
     def device(self) -> Device | None:
         """The device that `to` has loaded the network onto."""
         return None if self._session is None else self._session.device
@@ -159,7 +166,7 @@ class Network:
             session.close()
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Array | dict[str, Array]:
-        """Return what the network says to images, on the device of `to`, or the cycle model.
+        """Return what the network says to images, on the device of `to`, or its usual one.
 
         Parameters
         ----------
@@ -173,7 +180,7 @@ class Network:
             with several outputs.
         """
         if self._session is None:
-            self.to(_DEVICE)
+            self.to(self.usual_device)
         alone = not isinstance(inputs, Mapping) and np.ndim(inputs) == len(self.input_shape) - 1
         outputs = {
             name: array[0] if alone and self.module.per_image else array
@@ -182,7 +189,7 @@ class Network:
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     def stream(self, images: Iterable[Array]) -> Iterator[Answer]:
-        """Run the network on one image after another, on the device of `to`, or the cycle model.
+        """Run the network on one image after another, on the device of `to`, or its usual one.
 
         While the device computes, the next image is taken and packed, and the last answer unpacked.
 
@@ -197,7 +204,7 @@ class Network:
             An image has the wrong shape or dtype; the answers before it come first.
         """
         if self._session is None:
-            self.to(_DEVICE)
+            self.to(self.usual_device)
         assert self._session is not None
         at_once = self.config.batch if self.module.per_image else 1
         source, counts = iter(images), []
@@ -243,8 +250,9 @@ class Network:
             shape than (1, ...) comes in that shape, or with n on an axis before it.
         device : str, optional
             ``functional``: results only; ``cycle``: results and exact timing; ``rtl``: the
-            gateware, simulated; ``pynq``: the board. By default the device of `to`, or the cycle
-            model.
+            gateware, simulated; ``pynq``: the board; ``cpu``: the processor alone, for a network
+            with nothing on the accelerator. By default the device of `to`, or the cycle model, or
+            the processor where that is enough.
         check : bool
             Compare every layer with the integer interpreter, in a second run.
         progress : callable, optional
@@ -277,7 +285,7 @@ class Network:
         at_once = self._images_at_once(device, max_images_at_once)
         parts, stacked = part_inputs(self.module, inputs, at_once)
         counts = [images_in(self.module, part) for part in parts]
-        tell = _counting(progress, len(parts) * self._computing_steps() * (2 if check else 1))
+        tell = counting(progress, len(parts) * self._computing_steps() * (2 if check else 1))
         outputs: list[dict[str, Array]] = []
         counters: list[Counters] = []
         timings: list[Timing] = []
@@ -286,7 +294,7 @@ class Network:
 
         def opened(module: Module, part: dict[str, Array], waves: Waves | None = None) -> Session:
             groups = groups_of(images_in(module, part), module)
-            found = open_device(device or _DEVICE, module.config, groups, waves=waves)
+            found = open_device(device or self.usual_device, module.config, groups, waves=waves)
             return Session(module, found, threads=threads, pin=pin)
 
         resident = self._session if device is None else None
@@ -388,13 +396,3 @@ class Network:
 
     def _computing_steps(self) -> int:
         return sum(isinstance(step, (Execute, Launch)) for step in self.module.steps)
-
-
-def _counting(progress: Progress | None, total: int) -> Callable[[str], None]:
-    done = iter(range(total))
-
-    def tell(doing: str) -> None:
-        if progress is not None:
-            progress(next(done), total, doing)
-
-    return tell

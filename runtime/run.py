@@ -144,6 +144,7 @@ class Run:
             "mac_utilization": ideal / cycles if cycles else None,
             "layers": self._layers(),
             "sim_seconds": self.sim_seconds,
+            "processor_seconds": sum(timing.processor for timing in self.timings),
             "sim_cycles_per_second": (
                 simulated / self.sim_seconds if simulated and self.sim_seconds else None
             ),

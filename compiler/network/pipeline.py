@@ -20,6 +20,7 @@ from .memory import aligned, place_buffers
 from .placement import VDLA, devices, is_view
 from .prepare import prepare
 from .programs import emit_programs, gather_constants
+from .runs import CompileNative, processor_runs
 
 __all__ = ["PASSES", "compile_graph"]
 
@@ -46,6 +47,7 @@ def compile_graph(
     vthreads: int = 2,
     place: Mapping[str, str] | None = None,
     rank: Callable[..., Any] | None = None,
+    native: CompileNative | None = None,
     without: Collection[str] = (),
     record: Callable[[Record], None] | None = None,
     progress: Progress | None = None,
@@ -61,7 +63,8 @@ def compile_graph(
     4. operators on VDLA become scheduled tensor expressions, additions fused where it pays;
     5. edges get layouts, runs of VDLA operators become programs, copies go between;
     6. the arena is planned: constants, activations that share memory, micro-ops;
-    7. schedules become instructions, and those of a run one program.
+    7. schedules become instructions, and those of a run one program;
+    8. runs of operators on the processor become functions of a library, if that is asked for.
 
     Parameters
     ----------
@@ -74,6 +77,8 @@ def compile_graph(
         ``'cpu'`` or ``'vdla'`` by node name.
     rank : callable, optional
         Handed to `vdla.compiler.ops.lower_node`.
+    native : callable, optional
+        Compiles runs of operators on the processor; without, they are left to numpy.
     without : collection of str
         Keys of `PASSES` to leave out.
     record : callable, optional
@@ -130,6 +135,8 @@ def compile_graph(
     )
 
     _check_memory(graph, programs, end, config)
+    runs = processor_runs(graph, layout.steps) if native is not None else []
+    code = native(graph, runs) if native is not None and runs else None
     segments = [Segment(0, constants.image)] if constants.image.size else []
     memory = MemoryUse(
         constants=constants.image.size,
@@ -169,6 +176,7 @@ def compile_graph(
         arena_bytes=end,
         memory=memory,
         per_image=graph.per_image,
+        native=code,
     )
 
 

@@ -13,13 +13,16 @@ from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
     CacheOption,
+    CompiledForOption,
     ConfigOption,
+    CpuOption,
     JsonOption,
     LabelsOption,
     ModelArgument,
     PlaceOption,
     Rank,
     RankOption,
+    Target,
     VthreadsOption,
     read_bind,
     read_config,
@@ -39,6 +42,8 @@ def build(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE.vdla", help="The file to write.")
     ],
+    target: CompiledForOption = Target.vdla,
+    cpu: CpuOption = None,
     bind: BindOption = None,
     place: PlaceOption = None,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -66,6 +71,8 @@ def build(
     with progress_bar("compiling") as progress:
         network = api.compile(
             model,
+            target=(target or Target.vdla).value,
+            cpu=cpu,
             config=settings,
             bind=read_bind(bind),
             place=read_place(place),
@@ -81,6 +88,7 @@ def build(
     if records is not None:
         _keep(found, records)
     seconds = time.perf_counter() - start
+    level = network.cpu_level
     if as_json:
         emit_json(
             {
@@ -89,11 +97,15 @@ def build(
                 "seconds": seconds,
                 "config": settings.name,
                 "config_hash": f"{settings.hash:016x}",
+                "cpu": level,
             }
         )
     else:
+        machines = [settings.name] if network.programs or level is None else []
+        machines += [] if level is None else [level]
         typer.echo(
-            f"{output}: {output.stat().st_size:,} bytes for {settings.name}, in {seconds:.1f} s"
+            f"{output}: {output.stat().st_size:,} bytes for {' and '.join(machines)}, "
+            f"in {seconds:.1f} s"
         )
 
 

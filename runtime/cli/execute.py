@@ -10,12 +10,20 @@ import typer
 from vdla.errors import InputError
 from vdla.runtime.cli.inputs import SEED, from_image, from_npy, from_npz, random_input
 from vdla.runtime.cli.options import (
+    DEFAULT_CONFIG,
+    BindOption,
     CheckOption,
+    CompiledForOption,
+    CpuOption,
     ImageOption,
     InputOption,
     JsonOption,
     LabelsOption,
-    TargetOption,
+    PinOption,
+    RunDeviceOption,
+    Target,
+    ThreadsOption,
+    read_bind,
     read_config,
 )
 from vdla.runtime.cli.output import emit_json, note, progress_bar
@@ -24,6 +32,7 @@ from vdla.runtime.cli.report import show_run, summarize
 from vdla.runtime.cli.streaming import read_labels, stream_images
 from vdla.runtime.cli.traces import TraceOption, trace_network, trace_of
 from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, note_empty, waves_of
+from vdla.runtime.devices import PROCESSOR
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -45,7 +54,13 @@ class Labelled(NamedTuple):
 
 
 def execute(
-    file: Annotated[Path, typer.Argument(metavar="FILE.vdla", help="What vdla compile wrote.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.vdla|MODEL",
+            help="What vdla compile wrote, or with --target or --cpu what it takes.",
+        ),
+    ],
     image: ImageOption = None,
     images: Annotated[
         Path | None,
@@ -64,7 +79,12 @@ def execute(
             help="Refuse a file compiled for another configuration than this.",
         ),
     ] = None,
-    device: TargetOption = "cycle",
+    device: RunDeviceOption = None,
+    target: CompiledForOption = None,
+    cpu: CpuOption = None,
+    bind: BindOption = None,
+    threads: ThreadsOption = None,
+    pin: PinOption = False,
     check: CheckOption = False,
     labels: LabelsOption = None,
     as_json: JsonOption = False,
@@ -73,27 +93,31 @@ def execute(
     window: WindowOption = None,
     trace: TraceOption = None,
 ) -> None:
-    """Run a compiled network on a device."""
+    """Run a compiled network on a device; with --target or --cpu, compile it first."""
     if sum(given is not None for given in (image, images, input_file)) > 1:
         raise typer.BadParameter("--image, --images and --input exclude each other")
     if images is not None and (check or vcd or fst or trace):
         raise typer.BadParameter("--images goes with neither --check nor waves: use --image")
-    waves = waves_of(vcd, fst, window, device, traced=trace is not None)
-    traced = trace_of(trace, window, device)
-    settings = None if config is None else read_config(config)
-
-    from vdla.runtime import api
-
-    network = api.load(file, config=settings)
+    waves = waves_of(vcd, fst, window, device or "cycle", traced=trace is not None)
+    traced = trace_of(trace, window, device or "cycle")
+    host = (device or "").removeprefix("pynq@")
+    remote = host != (device or "")
+    if remote and (target or cpu) and not _is_compiled(file):
+        raise typer.BadParameter("a board on the network takes a compiled file: vdla compile first")
+    network = _network(file, target, cpu, bind, config)
     if labels is not None:
         network = network.labelled(read_labels(labels))
-    host = device.removeprefix("pynq@")
-    if host != device:
+    if remote:
         given = {"--image": image, "--images": images, "--input": input_file, "--labels": labels}
-        run_on_board(host, file, given, check=check, as_json=as_json)
+        options = ["--threads", str(threads)] if threads is not None else []
+        options += ["--check"] * check + ["--pin"] * pin
+        run_on_board(host, Path(file), given, options, as_json=as_json)
         return
+    if target is Target.cpu:
+        device = device or PROCESSOR
     if images is not None:
-        stream_images(network, images, device, as_json=as_json)
+        place = device or network.usual_device
+        stream_images(network, images, place, threads=threads, pin=pin, as_json=as_json)
         return
     run_network(
         network,
@@ -104,20 +128,51 @@ def execute(
         as_json=as_json,
         waves=waves,
         trace=traced,
+        threads=threads,
+        pin=pin,
     )
+
+
+def _is_compiled(file: str) -> bool:
+    return file.lower().endswith(".vdla")
+
+
+def _network(
+    file: str, target: Target | None, cpu: str | None, bind: list[str] | None, config: str | None
+) -> Network:
+    """Return the network of a compiled file, or compile one."""
+    from vdla.runtime import api
+
+    if (target is None and cpu is None) or _is_compiled(file):
+        if cpu is not None or bind:
+            raise typer.BadParameter(
+                "--cpu and --bind are for a network that is compiled here, not for a compiled file"
+            )
+        return api.load(file, config=None if config is None else read_config(config))
+    with progress_bar("compiling") as progress:
+        return api.compile(
+            file,
+            target=(target or Target.vdla).value,
+            cpu=cpu,
+            config=read_config(config or DEFAULT_CONFIG),
+            bind=read_bind(bind),
+            progress=progress,
+        )
 
 
 def run_network(
     network: Network,
     image: Path | None,
     input_file: Path | None,
-    device: str,
+    device: str | None,
     *,
     check: bool,
     as_json: bool,
     waves: Waves | None = None,
     shown: Labelled | None = None,
     trace: Trace | None = None,
+    threads: int | None = None,
+    pin: bool = False,
 ) -> None:
     """Run `network` on what the options give it, or on `shown`, and print the result.
 
@@ -125,13 +180,21 @@ def run_network(
     """
     inputs = _inputs(network, image, input_file) if shown is None else shown.images
     with progress_bar("running") as progress:
-        run = network.run(inputs, device=device, check=check, progress=progress, waves=waves)
+        run = network.run(
+            inputs,
+            device=device,
+            check=check,
+            progress=progress,
+            waves=waves,
+            threads=threads,
+            pin=pin,
+        )
     summary = summarize(run, network.labels, None if shown is None else shown.labels)
     if as_json:
         emit_json(summary)
     else:
         show_run(summary)
-    if not network.programs:
+    if not network.programs and device != PROCESSOR:
         note("nothing of this network runs on the accelerator; vdla import MODEL says why")
     if waves is not None:
         note_empty(waves, run)

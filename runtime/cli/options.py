@@ -15,7 +15,9 @@ __all__ = [
     "BindOption",
     "CacheOption",
     "CheckOption",
+    "CompiledForOption",
     "ConfigOption",
+    "CpuOption",
     "Device",
     "DeviceOption",
     "ImageOption",
@@ -24,10 +26,14 @@ __all__ = [
     "LabelsOption",
     "ModelArgument",
     "OwnConfigOption",
+    "PinOption",
     "PlaceOption",
     "Rank",
     "RankOption",
+    "RunDeviceOption",
+    "Target",
     "TargetOption",
+    "ThreadsOption",
     "VthreadsOption",
     "read_bind",
     "read_config",
@@ -83,15 +89,60 @@ OwnConfigOption = Annotated[
         help="The accelerator's configuration; without, the file's, or else the board's.",
     ),
 ]
+_DEVICES = (
+    "functional: results only; cycle: results and exact timing; rtl: the gateware, "
+    "simulated; pynq: the board that this is; pynq@HOST: a board on the network"
+)
 TargetOption = Annotated[
     str,
     typer.Option(
         "--device",
         metavar="NAME",
-        help="functional: results only; cycle: results and exact timing; rtl: the gateware, "
-        "simulated; pynq: the board that this is; pynq@HOST: a board on the network.",
+        help=f"{_DEVICES}.",
     ),
 ]
+RunDeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help=f"{_DEVICES}; cpu: the processor alone. Without, cycle, or cpu where nothing is on "
+        "the accelerator.",
+    ),
+]
+
+
+class Target(str, Enum):
+    """What a network is compiled for."""
+
+    vdla = "vdla"
+    cpu = "cpu"
+
+
+CompiledForOption = Annotated[
+    Target | None,
+    typer.Option(
+        "--target",
+        help="vdla: what the accelerator takes goes there; cpu: everything is machine code for "
+        "the processor.",
+    ),
+]
+CpuOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cpu",
+        metavar="LEVEL",
+        help="Compile what runs on the processor for one: host, or a level such as armv7-neon; "
+        "without, numpy computes it beside the accelerator, and --target cpu takes host.",
+    ),
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", min=1, help="Threads of machine code on the processor; without, one a CPU."
+    ),
+]
+PinOption = Annotated[bool, typer.Option("--pin", help="Bind each of them to a CPU of its own.")]
 LabelsOption = Annotated[
     Path | None,
     typer.Option("--labels", metavar="FILE", help="Names of the classes, one a line."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -15,7 +15,12 @@ __all__ = ["run_on_board"]
 
 
 def run_on_board(
-    host: str, file: Path, given: Mapping[str, Path | None], *, check: bool, as_json: bool
+    host: str,
+    file: Path,
+    given: Mapping[str, Path | None],
+    options: Sequence[str] = (),
+    *,
+    as_json: bool,
 ) -> None:
     """Send a network and its input to a board, run it there, and print what comes back.
 
@@ -29,7 +34,9 @@ def run_on_board(
         The compiled network.
     given : mapping of str to Path
         Files by the option that takes them; None for those that are not given.
-    check, as_json : bool
+    options : sequence of str
+        What else goes with ``vdla run`` there.
+    as_json : bool
 
     Raises
     ------
@@ -40,13 +47,13 @@ def run_on_board(
     from vdla.runtime.flash.remote import run_remote
 
     named = {option: path for option, path in given.items() if path is not None}
-    arguments = [str(file)]
+    arguments = [str(file), *options]
     for option, path in named.items():
         arguments += [option, str(path)]
     with progress_bar("on the board") as progress:
         report = run_remote(
             host,
-            arguments + ["--check"] * check,
+            arguments,
             [file, *named.values()],
             ask=ask_password,
             progress=progress,

@@ -126,7 +126,9 @@ def _show_layers(layers: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _show_totals(summary: Mapping[str, Any]) -> None:
-    if summary["cycles"] is not None:
+    if all(layer["device"] == "cpu" for layer in summary["layers"]):
+        typer.echo(f"{1e3 * summary['processor_seconds']:,.2f} ms on the processor")
+    elif summary["cycles"] is not None:
         typer.echo(
             f"{summary['cycles']:,} cycles on {summary['config']}, "
             f"{summary['cycles'] / summary['clock_mhz'] / 1e3:,.2f} ms at "

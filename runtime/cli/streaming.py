@@ -47,7 +47,15 @@ def read_labels(path: Path) -> tuple[str, ...]:
     return labels
 
 
-def stream_images(network: Network, images: Path, device: str, *, as_json: bool) -> None:
+def stream_images(
+    network: Network,
+    images: Path,
+    device: str,
+    *,
+    threads: int | None = None,
+    pin: bool = False,
+    as_json: bool,
+) -> None:
     """Run every image of a folder on a device, the next read while one runs, and print the results.
 
     Parameters
@@ -57,6 +65,10 @@ def stream_images(network: Network, images: Path, device: str, *, as_json: bool)
         A folder, searched with the folders in it, or one file: pictures, or ``.npy`` with one image
         or several.
     device : str
+    threads : int, optional
+        Of machine code on the processor.
+    pin : bool
+        Bind each of them to a CPU of its own.
     as_json : bool
 
     Raises
@@ -66,7 +78,7 @@ def stream_images(network: Network, images: Path, device: str, *, as_json: bool)
     """
     from time import perf_counter
 
-    from vdla.runtime.devices import HARDWARE
+    from vdla.runtime.devices import HARDWARE, PROCESSOR
 
     if len(network.inputs) != 1:
         raise InputError(
@@ -80,7 +92,7 @@ def stream_images(network: Network, images: Path, device: str, *, as_json: bool)
     failure: BaseException | None = None
     with progress_bar("running") as progress:
         read = _reading(files, network, names, skipped, progress)
-        network.to(device)
+        network.to(device, threads=threads, pin=pin)
         begin = perf_counter()
         try:
             for answer in network.stream(read):
@@ -96,6 +108,7 @@ def stream_images(network: Network, images: Path, device: str, *, as_json: bool)
         raise failure
     if not answers:
         raise InputError(f"--images must hold an image that can be read, and {images} holds none")
+    real = {*HARDWARE, PROCESSOR}
     rows = [
         _row(name, answer, network.labels)
         for name, answer in zip(names, answers, strict=failure is None)
@@ -109,7 +122,7 @@ def stream_images(network: Network, images: Path, device: str, *, as_json: bool)
         "skipped": skipped,
         "seconds": {part: _median(rows, part) for part in PARTS},
         # A simulator's own speed says nothing of the machine that it simulates.
-        "frames_per_second": len(rows) / elapsed if device in HARDWARE else None,
+        "frames_per_second": len(rows) / elapsed if device in real else None,
         "accelerator_frames_per_second": _most_frames(answers),
     }
     if as_json:
@@ -205,11 +218,13 @@ def show_stream(report: Mapping[str, Any]) -> None:
     table = []
     for part in PARTS:
         values = [row["seconds"][part] for row in report["images"]]
-        if None in values:
+        if None in values or not any(values):
             continue
         table.append([part, *(f"{1e3 * figure(values):,.2f}" for figure in (median, min, max))])
     show_table(columns, table, text_columns=1)
-    if report["frames_per_second"] is not None:
+    if report["device"] == "cpu":
+        typer.echo(f"\n{report['frames_per_second']:.2f} frames a second on the processor")
+    elif report["frames_per_second"] is not None:
         typer.echo(
             f"\n{report['frames_per_second']:.2f} frames a second, {report['config']} at "
             f"{report['clock_mhz']:g} MHz"

@@ -7,13 +7,16 @@ from vdla.errors import DeviceError, InputError
 from vdla.runtime.device import Device
 from vdla.runtime.waves import Waves
 
-__all__ = ["HARDWARE", "NAMES", "open_device"]
+__all__ = ["HARDWARE", "NAMES", "PROCESSOR", "open_device"]
 
 NAMES = ("cycle", "functional", "rtl")
 """Simulators, which every machine has or can install."""
 
 HARDWARE = frozenset({"pynq"})
 """Those with one memory, however many images there are."""
+
+PROCESSOR = "cpu"
+"""No accelerator: what networks run on of which nothing was compiled for one."""
 
 
 def open_device(
@@ -25,7 +28,8 @@ def open_device(
     ----------
     name : str
         ``functional``: results only; ``cycle``: results and exact timing; ``rtl``: the gateware;
-        ``pynq``: the board that this is.
+        ``pynq``: the board that this is; ``cpu``: the processor alone, for networks without
+        programs.
     config : Config
     images : int
         Memories that a program runs on.
@@ -59,10 +63,14 @@ def open_device(
         from .board import PynqDevice
 
         return PynqDevice(config, images)
+    if name == PROCESSOR:
+        from .processor import ProcessorDevice
+
+        return ProcessorDevice(config, images)
     if name.startswith("pynq@"):
         raise DeviceError(
             f"Only vdla run reaches a board over the network, and {name!r} is one: on the board "
             "itself, after sudo -i, its name is pynq."
         )
-    known = ", ".join((*NAMES, *sorted(HARDWARE)))
+    known = ", ".join((*NAMES, *sorted(HARDWARE), PROCESSOR))
     raise DeviceError(f"A device must be one of {known}, not {name!r}.")

@@ -51,6 +51,7 @@ main()
         ["devices"],
         ["run", "NET", "--device", "functional"],
         ["run", "NET", "--device", "functional", "--json"],
+        ["run", "CODE", "--threads", "2", "--json"],
         ["selftest", "NET", "--device", "functional"],
     ],
     ids=" ".join,
@@ -58,6 +59,8 @@ main()
 def test_the_base_install_is_enough(arguments: list[str], tmp_path: Path) -> None:
     if "NET" in arguments:
         vdla.compile("digits").save(tmp_path / "NET")
+    if "CODE" in arguments:
+        vdla.compile("digits", target="cpu").save(tmp_path / "CODE")
     result = subprocess.run(
         [sys.executable, "-c", COMMAND, *arguments],
         capture_output=True,
@@ -66,6 +69,7 @@ def test_the_base_install_is_enough(arguments: list[str], tmp_path: Path) -> Non
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
+    assert "run in numpy" not in result.stderr
 
 
 def test_what_is_not_of_the_base_is_not_found_there(tmp_path: Path) -> None:

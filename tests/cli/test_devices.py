@@ -34,7 +34,7 @@ def test_devices_are_listed_with_what_is_missing(vdla_command: Vdla) -> None:
 @pytest.mark.usefixtures("no_board")
 def test_devices_as_json(vdla_command: Vdla) -> None:
     rows = json.loads(vdla_command("devices", "--json").out)["devices"]
-    assert [row["name"] for row in rows] == ["functional", "cycle", "rtl", "pynq"]
+    assert [row["name"] for row in rows] == ["functional", "cycle", "rtl", "pynq", "cpu"]
     assert [row["ready"] for row in rows[:2]] == [True, True]
     assert not rows[3]["ready"]
     assert rows[3]["details"]["board"] is None

@@ -30,6 +30,7 @@ SUMMARY_KEYS = {
     "layers",
     "mac_cycles_ideal",
     "mac_utilization",
+    "processor_seconds",
     "sim_cycles_per_second",
     "sim_seconds",
 }

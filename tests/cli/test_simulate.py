@@ -59,6 +59,7 @@ class FakeRuntime:
         self.bit_exact: bool | None = None
         self.first_difference: str | None = None
         self.labels: tuple[str, ...] = ()
+        self.cpu_level: str | None = None
         self.input_shape = (1, 2, 2, 3)
         self.input_dtype = np.dtype(np.int8)
         self.inputs = {"x": None}  # one; of several, each is drawn
@@ -196,7 +197,7 @@ def test_an_array_goes_in_as_it_is(vdla_command: Any, runtime: FakeRuntime, tmp_
 def test_run_takes_a_compiled_file(vdla_command: Any, runtime: FakeRuntime) -> None:
     outcome = vdla_command("run", "a.vdla", "--config", "tiny", "--device", "functional")
     assert outcome.code == 0
-    assert runtime.calls["load"] == {"path": Path("a.vdla"), "config": TINY}
+    assert runtime.calls["load"] == {"path": "a.vdla", "config": TINY}
     vdla_command("run", "a.vdla")
     assert runtime.calls["load"]["config"] is None
 
@@ -210,6 +211,53 @@ def test_compile_says_what_it_wrote(
     report = json.loads(vdla_command("compile", "a.tflite", "-o", str(path), "--json").out)
     assert report["bytes"] == 5
     assert report["config_hash"] == f"{PYNQ_Z1.hash:016x}"
+    assert report["cpu"] is None
+    assert (runtime.calls["compile"]["target"], runtime.calls["compile"]["cpu"]) == ("vdla", None)
+
+
+def test_compile_names_the_processor(
+    vdla_command: Any, runtime: FakeRuntime, tmp_path: Path
+) -> None:
+    arguments = ("compile", "a.onnx", "-o", str(tmp_path / "out.vdla"), "--cpu", "armv7-neon")
+    runtime.cpu_level = "armv7-neon"
+    assert " bytes for pynq-z1 and armv7-neon, in " in vdla_command(*arguments).out
+    assert runtime.calls["compile"]["cpu"] == "armv7-neon"
+    runtime.programs = ()
+    assert " bytes for armv7-neon, in " in vdla_command(*arguments, "--target", "cpu").out
+    assert runtime.calls["compile"]["target"] == "cpu"
+    assert json.loads(vdla_command(*arguments, "--json").out)["cpu"] == "armv7-neon"
+
+
+def test_run_compiles_a_model_for_the_processor(vdla_command: Any, runtime: FakeRuntime) -> None:
+    runtime.programs = ()
+    outcome = vdla_command("run", "a.onnx", "--target", "cpu", "--threads", "3", "--pin")
+    assert outcome.code == 0
+    assert "nothing of this network" not in outcome.err
+    compiled = runtime.calls["compile"]
+    assert (compiled["model"], compiled["target"], compiled["cpu"]) == ("a.onnx", "cpu", None)
+    run = runtime.calls["run"]
+    assert (run["device"], run["threads"], run["pin"]) == ("cpu", 3, True)
+    vdla_command("run", "a.onnx", "--cpu", "host")
+    assert (runtime.calls["compile"]["target"], runtime.calls["compile"]["cpu"]) == ("vdla", "host")
+    vdla_command("run", "a.vdla", "--target", "cpu")
+    assert runtime.calls["load"]["path"] == "a.vdla"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a.vdla", "--cpu", "host"), "--cpu and --bind are for a network that is compiled here"),
+        (("a.vdla", "--bind", "n=1"), "--cpu and --bind are for a network that is compiled here"),
+        (("a.onnx", "--target", "cpu", "--device", "pynq@b"), "takes a compiled file: vdla comp"),
+        (("a.onnx", "--target", "gpu"), "'gpu' is not one of 'vdla', 'cpu'"),
+    ],
+)
+def test_options_of_the_processor_that_do_not_go_together(
+    vdla_command: Any, runtime: FakeRuntime, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = vdla_command("run", *arguments)
+    assert outcome.code == 2
+    assert message in outcome.err
 
 
 def test_an_error_of_the_runtime_is_one_line(

@@ -140,7 +140,7 @@ def test_a_wrong_input_is_refused(network: Network, images: np.ndarray, message:
 
 def test_other_wrong_arguments_are_refused(network: Network) -> None:
     images = images_for(residual(), 1)
-    with pytest.raises(DeviceError, match="must be one of cycle, functional, rtl, pynq, not 'x'"):
+    with pytest.raises(DeviceError, match="must be one of cycle, functional, rtl, pynq, cpu, not 'x'"):
         network.run(images, device="x")
     with pytest.raises(InputError, match="max_images_at_once must be at least 1, not 0"):
         network.run(images, max_images_at_once=0)
@@ -165,7 +165,7 @@ def test_the_summary_is_plain_and_its_parts_fit_together(network: Network) -> No
     summary = json.loads(json.dumps(run.summary()))
     assert list(summary) == [
         *("cycles", "clock_mhz", "mac_cycles_ideal", "mac_utilization", "layers", "sim_seconds"),
-        *("sim_cycles_per_second", "config", "config_hash", "bit_exact"),
+        *("processor_seconds", "sim_cycles_per_second", "config", "config_hash", "bit_exact"),
     ]
     macs = 9 * 7 * 9 * (3 + 20) * 20 + 5 * 4 * 20 * 24 + 24 * 10  # stem, body, down, dense
     assert summary["mac_cycles_ideal"] == -(-macs // 256)

@@ -1,0 +1,62 @@
+"""What follows one another on the processor, as functions of a library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vdla.compiler.graph import Graph, Node
+from vdla.compiler.targets.cpu.target import Target
+from vdla.module import Execute, Native, NativeRun, Step
+
+__all__ = ["CompileNative", "compile_native", "processor_runs"]
+
+CompileNative = Callable[[Graph, Sequence[Sequence[Node]]], Native]
+"""Compiles runs of operators to machine code."""
+
+
+def processor_runs(graph: Graph, steps: Sequence[Step]) -> list[list[Node]]:
+    """Return the operators that steps execute on the processor one right after the other.
+
+    Before: ``execute a; execute b; pack b; launch c; unpack c; execute d``. After:
+    ``[a, b], [d]``.
+    """
+    runs: list[list[Node]] = []
+    following = False
+    for step in steps:
+        if isinstance(step, Execute):
+            if not following:
+                runs.append([])
+            runs[-1].append(graph.nodes[step.layer])
+        following = isinstance(step, Execute)
+    return runs
+
+
+def compile_native(graph: Graph, runs: Sequence[Sequence[Node]], target: Target) -> Native:
+    """Return machine code of runs as the module holds it.
+
+    Raises
+    ------
+    LoweringError
+        An operator cannot be compiled.
+    DeviceError
+        There is no linker for the target.
+    """
+    from vdla.compiler.cpu.pipeline import compile_runs
+
+    code = compile_runs(graph, runs, target)
+    places = {node.name: index for index, node in enumerate(graph.nodes)}
+    return Native(
+        level=target.level,
+        library=code.library,
+        constants=code.constants,
+        runs=tuple(
+            NativeRun(
+                name=run.name,
+                layers=tuple(places[node.name] for node in run.nodes),
+                inputs=run.inputs,
+                outputs=run.outputs,
+                arena_bytes=run.memory.arena_bytes,
+            )
+            for run in code.runs
+        ),
+    )
