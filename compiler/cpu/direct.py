@@ -82,7 +82,7 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
         window = _Window((1, 1), (1, 1), ((0, 0), (0, 0)))
         batch, height, width = 1, 1, x.shape[0]
         pixel: Callable[..., Expr] = lambda n, h, w, c: x[w, c]  # noqa: E731
-        shape = (1, 1, x.shape[0], x.shape[1])
+        shape: tuple[int, ...] = (1, 1, *x.shape)
     else:
         window = _Window(*(site.attrs[name] for name in ("strides", "dilation", "padding")))
         batch, height, width, _ = site.output.shape

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from typing import Any
 
 from vdla.compiler.ir.evaluate import Evaluator
 from vdla.compiler.ir.linear import simplify
@@ -137,7 +138,7 @@ def _with(stmt: Stmt, extent: Expr, value: int) -> Stmt:
             return If(settled(stmt.condition), rebuild(stmt.then), rebuild(stmt.other))
         if isinstance(stmt, Block):
             return Block(tuple(map(rebuild, stmt.stmts)))
-        changed = {}
+        changed: dict[str, Any] = {}
         for one in fields(stmt):
             held = getattr(stmt, one.name)
             if isinstance(held, Access):

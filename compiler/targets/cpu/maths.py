@@ -142,11 +142,13 @@ def _fit(
 ) -> tuple[float, ...]:
     """Return coefficients of the polynomial through a function at Chebyshev nodes."""
     middle, half = (low + high) / 2, (high - low) / 2
-    nodes = chebyshev.chebinterpolate(
-        lambda u: np.array([function(middle + half * v) for v in u]), degree
-    )
-    inner = np.polynomial.Polynomial(chebyshev.cheb2poly(nodes))
-    shifted = inner(np.polynomial.Polynomial([-middle / half, 1 / half]))
+
+    def on_nodes(u: Any) -> Any:
+        return np.array([function(middle + half * float(v)) for v in u])
+
+    series = chebyshev.chebinterpolate(on_nodes, degree)
+    inner = np.polynomial.Polynomial(chebyshev.cheb2poly(series))
+    shifted: Any = inner(np.polynomial.Polynomial([-middle / half, 1 / half]))  # type: ignore[arg-type]
     return tuple(float(c) for c in shifted.coef)
 
 
@@ -175,7 +177,7 @@ def _exp(at: _Lanes, x: Any) -> Any:
 def _log_tail(f: float) -> float:
     """Return (log(1 + f) - f + f^2 / 2) / f^3."""
     if abs(f) < 0.05:
-        return sum((-1) ** k * f**k / (k + 3) for k in range(20))
+        return float(sum((-1) ** k * f**k / (k + 3) for k in range(20)))
     return (math.log1p(f) - f + f * f / 2) / f**3
 
 

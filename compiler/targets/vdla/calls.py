@@ -83,7 +83,7 @@ def _vector(
     source = 2 if not immediate else 0
     if starts and call.start is not None:
         data = [Loop(extent, (s[0], s[0], 0)) for extent, s, reduce in nest if not reduce]
-        yield from _fill(call.start, base[0], data, config, layer)
+        yield from _fill(int(call.start), base[0], data, config, layer)
     loops = [Loop(extent, (s[0], s[source], 0), reduce) for extent, s, reduce in nest]
     fields: dict[str, int] = {"alu_opcode": opcode}
     if immediate:

@@ -1,0 +1,193 @@
+"""Runs as machine code: convolutions of every shape against numpy, networks against others'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from tests.compiler.targets.cpu.guarded import ENDS, guarded, guarded_copy, in_child
+from vdla.compiler import zoo
+from vdla.compiler.cpu.pipeline import CpuCode, compile_runs
+from vdla.compiler.graph import Graph, Node, Tensor
+from vdla.compiler.onnx import export_onnx
+from vdla.compiler.targets.cpu.target import host_target
+from vdla.runtime.native import Library
+
+Array = np.ndarray
+NONE = (-np.inf, np.inf)
+
+
+def convolution(
+    shape: tuple[int, int, int, int],
+    outputs: int,
+    window: int,
+    stride: int = 1,
+    padding: tuple[int, int] = (0, 0),
+    dilation: int = 1,
+    *,
+    clip: object = NONE,
+    residual: bool = False,
+) -> Graph:
+    """Return a graph of one convolution with bias, and perhaps an addition after it."""
+    rng = np.random.default_rng(7)
+    n, height, width, depth = shape
+    reach = dilation * (window - 1) + 1
+    size = [(extent + sum(padding) - reach) // stride + 1 for extent in (height, width)]
+    weight = rng.normal(size=(outputs, window, window, depth)) / window / np.sqrt(depth)
+    weight = weight.astype(np.float32)
+    bias = rng.normal(size=outputs).astype(np.float32)
+    f32 = np.dtype(np.float32)
+    out = (n, *size, outputs)
+    tensors = [
+        Tensor("x", shape, f32),
+        Tensor("w", weight.shape, f32, data=weight),
+        Tensor("b", bias.shape, f32, data=bias),
+        Tensor("y", out, f32),
+    ]
+    attrs = {
+        "clip": clip,
+        "strides": (stride, stride),
+        "padding": (padding, padding),
+        "dilation": (dilation, dilation),
+        "rounding": "double",
+    }
+    nodes = [Node("conv", "conv2d", ("x", "w", "b"), ("y",), attrs)]
+    if not residual:
+        return Graph("one", tensors, nodes, ("x",), ("y",))
+    tensors += [Tensor("r", out, f32), Tensor("z", out, f32)]
+    rest = {"clip": (0.0, np.inf), "rounding": "double"}
+    nodes.append(Node("add", "add", ("r", "y"), ("z",), rest))
+    return Graph("two", tensors, nodes, ("x", "r"), ("z",))
+
+
+def numpy_convolution(graph: Graph, values: Mapping[str, Array]) -> Array:
+    """Return the graph's output from the definition, in double precision."""
+    node, tensors = graph.nodes[0], graph.tensors
+    x = np.pad(values["x"].astype(np.float64), ((0, 0), *node.attrs["padding"], (0, 0)))
+    w, b = tensors[node.inputs[1]].data, tensors["b"].data
+    (s, _), (d, _) = node.attrs["strides"], node.attrs["dilation"]
+    _, rows, columns, _ = tensors["y"].shape
+    total = np.zeros(tensors["y"].shape) + b
+    for i in range(w.shape[1]):
+        for j in range(w.shape[2]):
+            part = x[:, i * d :: s, j * d :: s][:, :rows, :columns]
+            total += np.einsum("nhwc,oc->nhwo", part, w[:, i, j])
+    total = np.clip(total, *node.attrs["clip"])
+    return np.maximum(total + values["r"], 0) if "r" in values else total
+
+
+def compiled(graph: Graph) -> CpuCode:
+    return compile_runs(graph, [graph.nodes], host_target())
+
+
+def run(code: CpuCode, graph: Graph, values: Mapping[str, Array], at: str, threads: int) -> Array:
+    """Return the graph's one output, every array beside memory that must not be touched."""
+    (one,) = code.runs
+    inputs = [guarded_copy(values[name], at=at) for name in one.inputs]
+    tensor = graph.tensors[one.outputs[0]]
+    output = guarded(tensor.shape, str(tensor.dtype), at=at)
+    output.view(np.uint8)[...] = 0xFF
+    constants = guarded_copy(code.constants, at=at, align=64)
+    arena = guarded((one.memory.arena_bytes,), "uint8", at=at, align=64)
+    with Library(code.library, threads=threads) as library:
+        library.function(one.name)(*inputs, output, constants, arena)
+    return output
+
+
+def close(actual: Array, expected: Array) -> None:
+    """Hold float32 sums to what their rounding allows, Winograd's included."""
+    scale = np.abs(expected).max()
+    assert np.abs(actual - expected).max() <= 3e-5 * scale
+
+
+CONVOLUTIONS = {
+    "winograd, whole tiles": ((1, 8, 12, 16), 16, 3, 1, (1, 1)),
+    "winograd, shorter last tiles": ((1, 7, 9, 16), 24, 3, 1, (1, 1)),
+    "winograd, no margin": ((1, 9, 10, 12), 9, 3),
+    "winograd, one margin": ((2, 10, 7, 8), 40, 3, 1, (0, 1)),
+    "winograd, four images": ((4, 4, 4, 32), 32, 3, 1, (1, 1)),
+    "winograd, many tiles": ((1, 30, 28, 64), 64, 3, 1, (1, 1)),
+    "three channels": ((1, 17, 23, 3), 20, 7, 2, (3, 3)),
+    "one pixel": ((1, 1, 1, 32), 40, 1),
+    "one channel to one": ((1, 5, 5, 1), 1, 3, 1, (1, 1)),
+    "odd channels": ((1, 6, 11, 17), 13, 3, 2, (1, 1)),
+    "stride three": ((1, 13, 10, 8), 16, 1, 3),
+    "dilation": ((1, 12, 12, 16), 16, 3, 1, (2, 2), 2),
+    "margin on one side": ((3, 9, 8, 20), 33, 2, 2, (0, 1)),
+    "window of the image": ((2, 5, 5, 24), 10, 5),
+    "batch eight": ((8, 3, 3, 16), 16, 1),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("residual", [False, True], ids=["alone", "added"])
+def test_a_convolution_is_numpys_and_stays_inside_its_arrays(name: str, residual: bool) -> None:
+    graph = convolution(*CONVOLUTIONS[name], clip=(0.0, 6.0), residual=residual)
+    rng = np.random.default_rng(1)
+    values = {n: rng.normal(size=graph.tensors[n].shape).astype(np.float32) for n in graph.inputs}
+    code, expected = compiled(graph), numpy_convolution(graph, values)
+
+    def check() -> None:
+        for at, threads in zip(ENDS, (1, 3), strict=True):
+            close(run(code, graph, values, at, threads), expected)
+
+    in_child(check)
+
+
+def test_nans_and_infinities_reach_the_outputs_that_read_them_and_no_other() -> None:
+    graph = convolution((1, 12, 12, 16), 16, 3, 2, (1, 1))
+    values = {"x": np.random.default_rng(2).normal(size=(1, 12, 12, 16)).astype(np.float32)}
+    values["x"][0, 2, 3, 5], values["x"][0, 9, 8, 0] = np.nan, np.inf
+    result = run(compiled(graph), graph, values, "end", 1)
+    reached = np.isfinite(numpy_convolution(graph, values))
+    np.testing.assert_array_equal(np.isfinite(result), reached)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_results_do_not_depend_on_the_number_of_threads(threads: int) -> None:
+    graph = convolution((2, 21, 19, 32), 48, 3, 1, (1, 1))
+    values = {"x": np.random.default_rng(3).normal(size=(2, 21, 19, 32)).astype(np.float32)}
+    code = compiled(graph)
+    alone = run(code, graph, values, "end", 1)
+    np.testing.assert_array_equal(run(code, graph, values, "end", threads), alone)
+
+
+def test_groups_that_differ_in_weights_alone_share_a_kernel() -> None:
+    one = convolution((1, 12, 12, 16), 16, 3, 1, (1, 1))
+    node, tensors = one.nodes[0], one.tensors
+    other = Tensor("w2", tensors["w"].shape, np.dtype(np.float32), data=tensors["w"].data[::-1])
+    second = Node("again", "conv2d", ("y", "w2", "b"), ("z",), node.attrs)
+    more = [*tensors.values(), other, Tensor("z", tensors["y"].shape, np.dtype(np.float32))]
+    two = Graph("two", more, [node, second], ("x",), ("z",))
+    assert len(compiled(two).library) < 1.1 * len(compiled(one).library)
+    values = {"x": np.random.default_rng(5).normal(size=(1, 12, 12, 16)).astype(np.float32)}
+    between = {"x": numpy_convolution(one, values)}
+    again = Graph(
+        "again",
+        [replace(tensors["x"]), other, tensors["b"], tensors["y"]],
+        [replace(second, inputs=("x", "w2", "b"), outputs=("y",))],
+        ("x",),
+        ("y",),
+    )
+    expected = numpy_convolution(again, between)
+    close(run(compiled(two), two, values, "end", 1), expected)
+
+
+@pytest.mark.parametrize("network", ["resnet18"])
+def test_a_network_is_onnxruntimes(network: str) -> None:
+    graph = getattr(zoo, network)(quantized=False)
+    x = np.random.default_rng(4).normal(size=graph.tensors[graph.inputs[0]].shape)
+    x = x.astype(np.float32)
+    session = onnxruntime.InferenceSession(
+        export_onnx(graph).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (given,) = session.get_inputs()
+    turned = x if tuple(given.shape) == x.shape else x.transpose(0, 3, 1, 2)
+    (expected,) = session.run(None, {given.name: np.ascontiguousarray(turned)})
+    result = run(compiled(graph), graph, {graph.inputs[0]: x}, "end", 2)
+    assert np.abs(result - expected).max() <= 1e-4 * np.abs(expected).max()
+    assert result.argmax() == expected.argmax()
