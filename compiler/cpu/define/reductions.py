@@ -71,8 +71,7 @@ def _reduced(site: Site, over: Callable[..., Expr], kind: str, part: str) -> Ten
         given = iter(index)
         places: list[ExprLike] = []
         for axis in range(len(x.shape)):
-            if axis not in steps or site.attrs["keep_dims"]:
-                own = next(given)
+            own = next(given) if axis not in steps or site.attrs["keep_dims"] else 0
             places.append(steps.get(axis, own))
         value = x[tuple(places)].astype(kind)
         return over(value, tuple(steps.values())) if steps else value

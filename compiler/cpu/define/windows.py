@@ -60,7 +60,7 @@ def accumulator(dtype: str) -> str:
     """Return the type that products of a dtype are added up in."""
     if dtype.startswith("float"):
         return wide_float(dtype)
-    return dtype if dtype.endswith("64") else "int32"
+    return dtype if np.dtype(dtype).itemsize >= 4 else "int32"
 
 
 def conv2d(site: Site) -> Tensor:
