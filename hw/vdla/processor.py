@@ -11,6 +11,7 @@ import functools
 import os
 import platform
 import struct
+import sys
 from pathlib import Path
 
 __all__ = ["ELF_MACHINES", "architecture", "available_cpus", "features", "permit_amx"]
@@ -53,9 +54,11 @@ def features() -> frozenset[str]:
     """Return the features of the processor, by the kernel's names.
 
     On x86-64 they are the flags of ``/proc/cpuinfo``, on ARM those of the auxiliary vector that
-    matter here. Nothing known is an empty set.
+    matter here. Nothing known, as on another system, is an empty set.
     """
     bits = _HWCAPS.get(architecture())
+    if sys.platform != "linux":
+        return frozenset()
     if bits is not None:
         getauxval = ctypes.CDLL(None).getauxval
         getauxval.argtypes, getauxval.restype = [ctypes.c_ulong], ctypes.c_ulong

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +100,8 @@ class Target:
 
 def supports(target: Target) -> bool:
     """Tell whether this machine runs code of a target."""
+    if sys.platform != "linux":
+        return False
     return target.architecture == architecture() and features().issuperset(target.requires)
 
 
@@ -132,8 +135,9 @@ def _host_target(forced: str | None) -> Target:
         return LEVELS[forced]
     if not mine:
         raise DeviceError(
-            "Code for the processor must be for x86-64, AArch64, or ARMv7 with NEON, and this "
-            f"machine is {architecture()}: run the network on another device."
+            "Code for the processor must be for Linux on x86-64, on AArch64, or on ARMv7 with "
+            f"NEON, and this machine is {sys.platform} on {architecture()}: run the network on "
+            "another device."
         )
     return mine[0]
 

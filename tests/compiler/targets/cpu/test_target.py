@@ -106,9 +106,16 @@ def test_a_machine_without_a_level(machine: Machine) -> None:
     with pytest.raises(DeviceError) as error:
         host_target()
     assert str(error.value) == (
-        "Code for the processor must be for x86-64, AArch64, or ARMv7 with NEON, and this machine "
-        "is riscv64: run the network on another device."
+        "Code for the processor must be for Linux on x86-64, on AArch64, or on ARMv7 with NEON, "
+        "and this machine is linux on riscv64: run the network on another device."
     )
+
+
+def test_another_system_has_no_level(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine("aarch64", {"asimd"})
+    monkeypatch.setattr(subject.sys, "platform", "darwin")
+    with pytest.raises(DeviceError, match=r"and this machine is darwin on aarch64: run the"):
+        host_target()
 
 
 def test_a_name_of_no_level() -> None:

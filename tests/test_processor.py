@@ -1,0 +1,131 @@
+"""What is known of the processor: from where, and what it means where little is known."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vdla import processor
+from vdla.processor import ELF_MACHINES, architecture, available_cpus, features
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    architecture.cache_clear()
+    features.cache_clear()
+    yield
+    architecture.cache_clear()
+    features.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("machine", "pointer_bytes", "name"),
+    [
+        ("x86_64", 8, "x86-64"),
+        ("AMD64", 8, "x86-64"),
+        ("x86_64", 4, "x86"),
+        ("aarch64", 8, "aarch64"),
+        ("arm64", 8, "aarch64"),
+        ("aarch64", 4, "armv7"),  # 32-bit Python on a 64-bit kernel
+        ("armv7l", 4, "armv7"),
+        ("armv8l", 4, "armv7"),
+        ("riscv64", 8, "riscv64"),
+    ],
+)
+def test_the_architecture_is_the_process_own(
+    machine: str, pointer_bytes: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(struct, "calcsize", lambda form: pointer_bytes)
+    assert architecture() == name
+
+
+CPUINFO = "processor\t: 0\nmodel name\t: x\nflags\t\t: fpu sse2 avx2 fma{more}\nbogomips\t: 1\n"
+
+
+def pretend_x86(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: str = "", xcomp: int | None = None
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(struct, "calcsize", lambda form: 8)
+    file = tmp_path / "cpuinfo"
+    file.write_text(CPUINFO.format(more=more), encoding="ascii")
+    monkeypatch.setattr(processor, "_CPUINFO", file)
+
+    def arch_prctl(code: int, argument: Any) -> bool:
+        assert code == 0x1021
+        if xcomp is not None:
+            argument._obj.value = xcomp
+        return xcomp is not None
+
+    monkeypatch.setattr(processor, "_arch_prctl", arch_prctl)
+
+
+def test_features_of_x86_are_the_kernels_flags(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend_x86(monkeypatch, tmp_path)
+    assert features() == {"fpu", "sse2", "avx2", "fma"}
+
+
+@pytest.mark.parametrize(
+    ("xcomp", "has"),
+    [
+        (1 << 17 | 1 << 18, True),
+        (1 << 9, False),  # a kernel that gives other state alone
+        (None, False),  # one from before it could be asked
+    ],
+)
+def test_amx_counts_where_the_kernel_gives_tiles(
+    xcomp: int | None, has: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend_x86(monkeypatch, tmp_path, more=" amx_tile amx_int8", xcomp=xcomp)
+    assert ("amx_tile" in features(), "amx_int8" in features()) == (has, has)
+    assert "avx2" in features()
+
+
+def test_without_cpuinfo_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pretend_x86(monkeypatch, tmp_path)
+    monkeypatch.setattr(processor, "_CPUINFO", tmp_path / "none")
+    assert features() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("machine", "pointer_bytes", "hwcap", "expected"),
+    [
+        # Of a Cortex-A9 of a Zynq-7000, and of a Cortex-A53 and A55.
+        ("armv7l", 4, 0x0007B8D7 & ~(1 << 16 | 1 << 17), {"neon", "vfpv3"}),
+        ("aarch64", 8, 0xFF, {"asimd"}),
+        ("aarch64", 8, 0xFF | 1 << 10 | 1 << 20, {"asimd", "asimdhp", "asimddp"}),
+    ],
+)
+def test_features_of_arm_are_the_auxiliary_vectors(
+    machine: str,
+    pointer_bytes: int,
+    hwcap: int,
+    expected: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(struct, "calcsize", lambda form: pointer_bytes)
+
+    class Libc:
+        @staticmethod
+        def getauxval(kind: int) -> int:
+            assert kind == 16  # AT_HWCAP
+            return hwcap
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Libc)
+    assert features() == expected
+
+
+def test_this_machine_is_known() -> None:
+    assert architecture() in ELF_MACHINES
+    assert features() or architecture() == "x86-64"
+    assert available_cpus()
