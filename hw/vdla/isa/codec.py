@@ -123,8 +123,13 @@ def _check_flags(word: int, opcode: Opcode, memory_type: MemoryType, config: Con
 
 def encode(program: Iterable[Instruction], config: Config) -> NDArray[np.uint64]:
     """Return a program as little-endian 64-bit words, shape (instructions, 2), low word first."""
-    words = [encode_one(instruction, config) for instruction in program]
-    pairs = [(word & _MASK64, word >> 64) for word in words]
+    known: dict[Instruction, int] = {}  # kernels repeat, and an instruction is immutable
+    pairs = []
+    for instruction in program:
+        word = known.get(instruction)
+        if word is None:
+            word = known[instruction] = encode_one(instruction, config)
+        pairs.append((word & _MASK64, word >> 64))
     return np.array(pairs, dtype="<u8").reshape(-1, 2)
 
 
@@ -137,7 +142,7 @@ def decode(words: NDArray[np.uint64], config: Config) -> list[Instruction]:
         Names the index of the first instruction that is illegal.
     """
     program: list[Instruction] = []
-    known: dict[int, Instruction] = {}  # kernels repeat, and an instruction is immutable
+    known: dict[int, Instruction] = {}  # as above
     for index, (low, high) in enumerate(words.tolist()):
         word = low | high << 64
         try:
