@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vdla.errors import InputError
+from vdla.runtime.cli.cpu import cpu
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     CheckOption,
@@ -31,6 +32,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Measure the machine and the simulator.", no_args_is_help=True)
 
 app.command("paper")(paper)
+app.command("cpu")(cpu)
 
 DIFFERS = 1
 THREAD_SETTINGS = (
