@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from vdla.processor import available_cpus
+from vdla.processor import available_cpus, cpu_budget
 
 __all__ = ["Workers", "shared_workers"]
 
@@ -69,7 +69,7 @@ class Workers:
             return
         cpus = available_cpus()
         between = after = 0
-        if self.threads <= len(cpus):  # else who waits would keep others from working
+        if self.threads <= cpu_budget():  # else who waits would keep others from working
             turns_per_us = _turns_per_us(self._functions)
             between = int(BETWEEN_LOOPS_US * turns_per_us)
             after = int(AFTER_A_RUN_US * turns_per_us)
@@ -85,8 +85,7 @@ class Workers:
         share = -(-(1 << 32) // self.threads)
         begin(self.address, self.threads, share, between, after)
         for index in range(1, self.threads):
-            # From the last CPU down: the first ones serve most interrupts.
-            cpu = cpus[-index % len(cpus)] if self.pin else None
+            cpu = cpus[index % len(cpus)] if self.pin else None  # the first is left to the caller
             arguments = (self._functions, self.address, index, cpu)
             thread = threading.Thread(
                 target=_work, args=arguments, name=f"vdla-{index}", daemon=True

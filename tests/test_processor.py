@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import struct
 from collections.abc import Iterator
@@ -12,7 +13,14 @@ from typing import Any
 import pytest
 
 from vdla import processor
-from vdla.processor import ELF_MACHINES, architecture, available_cpus, features
+from vdla.processor import (
+    ELF_MACHINES,
+    architecture,
+    available_cores,
+    available_cpus,
+    cpu_budget,
+    features,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +131,50 @@ def test_features_of_arm_are_the_auxiliary_vectors(
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Libc)
     assert features() == expected
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Four cores of two CPUs each, of which the process has six CPUs; no limit on its time."""
+    for cpu in range(8):
+        topology = tmp_path / f"cpus/cpu{cpu}/topology"
+        topology.mkdir(parents=True)
+        siblings = f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}\n"
+        (topology / "thread_siblings_list").write_text(siblings, encoding="ascii")
+    (tmp_path / "cgroup").write_text("0::/outer/inner\n", encoding="ascii")
+    (tmp_path / "groups/outer/inner").mkdir(parents=True)
+    (tmp_path / "groups/outer/inner/cpu.max").write_text("max 100000\n", encoding="ascii")
+    monkeypatch.setattr(processor, "_CPUS", tmp_path / "cpus")
+    monkeypatch.setattr(processor, "_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(processor, "_CGROUPS", tmp_path / "groups")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3, 4, 6})
+    return tmp_path
+
+
+def test_cores_come_before_their_second_cpus(machine: Path) -> None:
+    assert available_cpus() == [0, 2, 4, 6, 1, 3]
+    assert (available_cores(), cpu_budget()) == (4, 6)
+
+
+@pytest.mark.parametrize(
+    ("quota", "budget", "cores"),
+    [("200000", 2, 2), ("250000", 3, 3), ("50000", 1, 1), ("500000", 5, 4), ("900000", 6, 4)],
+)
+@pytest.mark.parametrize("group", ["outer", "outer/inner"])
+def test_a_containers_limit_counts(
+    machine: Path, group: str, quota: str, budget: int, cores: int
+) -> None:
+    limit = machine / "groups" / group / "cpu.max"
+    limit.write_text(f"{quota} 100000\n", encoding="ascii")
+    assert (cpu_budget(), available_cores()) == (budget, cores)
+
+
+def test_without_topology_every_cpu_is_a_core(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "_CPUS", machine / "none")
+    monkeypatch.setattr(processor, "_CGROUP", machine / "none")
+    assert (available_cpus(), available_cores()) == ([0, 1, 2, 3, 4, 6], 6)
 
 
 def test_this_machine_is_known() -> None:

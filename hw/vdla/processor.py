@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
 import platform
 import struct
 import sys
 from pathlib import Path
 
-__all__ = ["ELF_MACHINES", "architecture", "available_cpus", "features", "permit_amx"]
+__all__ = [
+    "ELF_MACHINES",
+    "architecture",
+    "available_cores",
+    "available_cpus",
+    "cpu_budget",
+    "features",
+    "permit_amx",
+]
 
 ELF_MACHINES = {"x86-64": 62, "aarch64": 183, "armv7": 40}
 """Architectures that code is made for, and their numbers in the header of an ELF file."""
@@ -26,6 +35,8 @@ _HWCAPS = {
     "armv7": {"neon": 12, "vfpv3": 13, "vfpv4": 16, "idiva": 17},
 }
 _CPUINFO = Path("/proc/cpuinfo")
+_CPUS = Path("/sys/devices/system/cpu")
+_CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 # asm/prctl.h
 _SYS_ARCH_PRCTL = 158
@@ -76,10 +87,67 @@ def features() -> frozenset[str]:
 
 
 def available_cpus() -> list[int]:
-    """Return the CPUs that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    """Return the CPUs that this process may run on: one of every core, then the cores' others.
+
+    Two CPUs of a core share its arithmetic, so what computes without pause gains little from the
+    second.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return list(range(os.cpu_count() or 1))
+    cpus = sorted(os.sched_getaffinity(0))
+    place: dict[str, int] = {}  # by core: how many of its CPUs came before
+    order = []
+    for cpu in cpus:
+        core = _core_of(cpu)
+        order.append((place.setdefault(core, 0), cpu))
+        place[core] += 1
+    return [cpu for _, cpu in sorted(order)]
+
+
+def available_cores() -> int:
+    """Return how many cores the process may run on: how many threads of arithmetic are useful.
+
+    A limit on the time that a container may take counts as so many fewer.
+    """
+    cores = len({_core_of(cpu) for cpu in available_cpus()})
+    return max(1, min(cores, cpu_budget()))
+
+
+def cpu_budget() -> int:
+    """Return how many threads can run at once: CPUs of this process, or what a container gives."""
+    cpus = len(available_cpus())
+    quotas = [quota for folder in _cgroups() if (quota := _quota_of(folder)) is not None]
+    return max(1, min([cpus, *(math.ceil(quota) for quota in quotas)]))
+
+
+def _core_of(cpu: int) -> str:
+    path = _CPUS / f"cpu{cpu}" / "topology" / "thread_siblings_list"
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return str(cpu)
+
+
+def _cgroups() -> list[Path]:
+    """Return the folders of the control groups that limit this process, innermost first."""
+    try:
+        lines = _CGROUP.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    name = next((line[3:] for line in lines if line.startswith("0::")), None)
+    if name is None:
+        return []
+    inner = _CGROUPS / name.lstrip("/")
+    return [inner, *(one for one in inner.parents if one.is_relative_to(_CGROUPS))]
+
+
+def _quota_of(folder: Path) -> float | None:
+    """Return how many CPUs' time a control group may take; None where there is no limit."""
+    try:
+        quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError):
+        return None
 
 
 def permit_amx() -> bool:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from vdla.abi import Argument, LibraryInfo
 from vdla.compiler.targets.cpu import LEVELS, Target, host_target, link
 from vdla.compiler.targets.cpu.kernel import optimize
 from vdla.errors import DeviceError, InputError, ModuleError
+from vdla.processor import available_cpus
 from vdla.runtime import native, workers
 from vdla.runtime.native import Library, aligned
 
@@ -392,31 +393,44 @@ def test_more_threads_than_processors_do_not_spin(
     code: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
-    monkeypatch.setattr(workers, "available_cpus", lambda: [0])
+    monkeypatch.setattr(workers, "cpu_budget", lambda: 1)
     monkeypatch.setattr(workers, "_turns_per_us", lambda functions: started.append(1) or 1.0)
     with Library(code, threads=2) as one:
         assert (counted(one, "network_64_1000") == 1000).all()
         assert started == []  # nobody asked how long a turn takes, for there are none
 
 
-def test_sleeping_threads_take_no_time(code: bytes) -> None:
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_threads_sleep_when_nothing_runs(code: bytes) -> None:
     with Library(code, threads=2) as one:
         counted(one, "network_64_1000")
-        time.sleep(0.05)  # every wait is over
-        begin = time.process_time()
-        time.sleep(0.3)
-        assert time.process_time() - begin < 0.03
+        (worker,) = [t for t in threading.enumerate() if t.name == "vdla-1"]
+        status = Path(f"/proc/self/task/{worker.native_id}/stat")
+
+        def state_and_ticks() -> list[str]:
+            fields = status.read_text(encoding="ascii").rpartition(")")[2].split()
+            return [fields[0], fields[11], fields[12]]
+
+        until(lambda: state_and_ticks()[0] == "S")
+        asleep = state_and_ticks()
+        time.sleep(0.1)  # ten ticks, had it looked around
+        assert state_and_ticks() == asleep
 
 
 def test_pinned_threads_stay_on_a_processor(code: bytes) -> None:
     mine = os.sched_getaffinity(0)
+    cpus = available_cpus()
+    pinned_to = cpus[1 % len(cpus)]
     with Library(code, threads=2, pin=True) as one:
         counted(one, "loop_1000")
         (worker,) = [t for t in threading.enumerate() if t.name == "vdla-1"]
-        deadline = time.monotonic() + 10
-        while os.sched_getaffinity(worker.native_id) != {max(mine)}:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        until(lambda: os.sched_getaffinity(worker.native_id) == {pinned_to})
         assert os.sched_getaffinity(0) == mine
 
 
