@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -118,15 +119,14 @@ def _onnxruntime_call(model: onnx.ModelProto, image: Array, threads: int) -> Cal
     names = [session.get_outputs()[0].name]
 
     def call() -> Array:
-        (found,) = session.run(names, feed)
-        return found  # type: ignore[no-any-return]
+        found: Array = session.run(names, feed)[0]
+        return found
 
     return call
 
 
 def _openvino_call(model: onnx.ModelProto, image: Array, threads: int) -> Call:
-    import openvino
-
+    openvino: Any = import_module("openvino")  # of no extra: used where it is there
     core = openvino.Core()
     settings = {
         "INFERENCE_NUM_THREADS": threads,
@@ -138,6 +138,7 @@ def _openvino_call(model: onnx.ModelProto, image: Array, threads: int) -> Call:
     request = compiled.create_infer_request()
 
     def call() -> Array:
-        return next(iter(request.infer([image]).values()))  # type: ignore[no-any-return]
+        found: Array = next(iter(request.infer([image]).values()))
+        return found
 
     return call

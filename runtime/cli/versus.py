@@ -103,17 +103,16 @@ def compared(ours: Sequence[Sample], theirs: Sequence[Sample], *, threads: int) 
     def median(samples: Sequence[Sample], clock: str) -> float:
         return 1e3 * statistics.median(getattr(sample, clock) for sample in samples)
 
-    found = {
-        "milliseconds": median(ours, clock),
-        "peer_milliseconds": median(theirs, clock),
+    mine, peers = median(ours, clock), median(theirs, clock)
+    wall, peers_wall = median(ours, "wall"), median(theirs, "wall")
+    return {
+        "milliseconds": mine,
+        "peer_milliseconds": peers,
         "ratio": ratio,
         "ratio_low": low,
         "ratio_high": high,
         "clock": clock,
-        "wall_milliseconds": median(ours, "wall"),
-        "peer_wall_milliseconds": median(theirs, "wall"),
-    }
-    return found | {
-        "busy": found["wall_milliseconds"] > _CLOCKS_APART * found["milliseconds"]
-        or found["peer_wall_milliseconds"] > _CLOCKS_APART * found["peer_milliseconds"]
+        "wall_milliseconds": wall,
+        "peer_wall_milliseconds": peers_wall,
+        "busy": wall > _CLOCKS_APART * mine or peers_wall > _CLOCKS_APART * peers,
     }
