@@ -101,7 +101,7 @@ def compared(ours: Sequence[Sample], theirs: Sequence[Sample], *, threads: int) 
     ratio, low, high = spread_of(ratios)
 
     def median(samples: Sequence[Sample], clock: str) -> float:
-        return 1e3 * statistics.median(getattr(sample, clock) for sample in samples)
+        return 1e3 * float(statistics.median(getattr(sample, clock) for sample in samples))
 
     mine, peers = median(ours, clock), median(theirs, clock)
     wall, peers_wall = median(ours, "wall"), median(theirs, "wall")
