@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from vdla.compiler.targets.cpu import LEVELS, Target, host_target, supports
 from vdla.compiler.targets.cpu import target as subject
 from vdla.errors import DeviceError
+
+ROOT = Path(__file__).resolve().parents[4]
 
 ZEN3 = {"sse2", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe", "popcnt"}
 SKYLAKE_SERVER = ZEN3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
@@ -162,6 +166,25 @@ def test_vectors_are_as_wide_as_the_level_says(level: str, used: str, not_used: 
     text = one.machine().emit_assembly(module)
     assert used in text
     assert not_used not in text
+
+
+def test_the_page_has_every_level() -> None:
+    page = (ROOT / "docs/processors.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.*?)` \| (.*?) \| (\d+) of (\d+) bits \|$", page, re.MULTILINE)
+    listed: dict[str, tuple[set[str], int, int]] = {}
+    for level, features, registers, bits in reversed(rows):  # lower levels first
+        names = set()
+        for name in features.split(", "):
+            if name.startswith("those of `"):
+                names |= listed[name.removeprefix("those of ").strip("`")][0]
+            elif not name.startswith("none"):
+                names.add(name)
+        listed[level] = (names, int(registers), int(bits))
+    assert list(listed) == list(reversed(LEVELS))
+    assert listed == {
+        name: (set(one.requires), one.vector_registers, one.vector_bits)
+        for name, one in LEVELS.items()
+    }
 
 
 def test_this_machine_supports_its_own_level(monkeypatch: pytest.MonkeyPatch) -> None:
