@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +26,7 @@ from .define.windows import accumulator, centred, finished
 from .tiles import lanes_of, pixel_tile, reduction_block
 from .tuned import Tuned, parallel, unroll_all
 
-__all__ = ["direct_convolution", "pack_weights", "takes_direct"]
+__all__ = ["Layer", "direct_convolution", "pack_weights", "takes_direct"]
 
 _UNROLLED = 4
 """Steps of the reduction whose loads may overlap the sums before them."""
@@ -53,12 +52,102 @@ def pack_weights(data: Array, block: int, lanes: int) -> Array:
 
 
 @dataclass(frozen=True)
-class _Window:
-    """How outputs reach into an image: strides, dilation and margins, rows first."""
+class Layer:
+    """A convolution, or a dense layer as one over rows of pixels, one an image.
 
-    strides: tuple[int, int]
-    dilation: tuple[int, int]
-    padding: tuple[tuple[int, int], tuple[int, int]]
+    Attributes
+    ----------
+    dense : bool
+    data : array
+        Weights OHWI, less their zero points.
+    shape : tuple of int
+        Of the input, NHWC.
+    output : tuple of int
+        Batch, height and width.
+    strides, dilation : tuple of int
+    padding : tuple of (int, int)
+        Rows before and after, columns before and after.
+    """
+
+    dense: bool
+    data: Array
+    shape: tuple[int, ...]
+    output: tuple[int, int, int]
+    strides: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+
+    @classmethod
+    def of(cls, site: Site) -> Layer:
+        """Return what a node computes."""
+        x, data = site.input(0), site.value(1)
+        assert data is not None
+        data = centred(site, data, 0) if site.quantized else data
+        if site.node.op == "dense":
+            data = data.reshape(data.shape[0], 1, 1, data.shape[1])
+            return cls(True, data, (1, 1, *x.shape), (1, 1, x.shape[0]))
+        attrs = (site.attrs[name] for name in ("strides", "dilation", "padding"))
+        batch, height, width, _ = site.output.shape
+        return cls(False, data, x.shape, (batch, height, width), *attrs)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether each output reads its pixel once, where it lies: a window of one, no margin."""
+        return self.data.shape[1:3] == (1, 1) and not any(map(any, self.padding))
+
+    def pixel(self, site: Site, n: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
+        """Return an element of the input."""
+        x = site.input(0)
+        return x[w, c] if self.dense else x[n, h, w, c]
+
+    def surrounded(self, site: Site, n: Expr, h: Expr, w: Expr, c: Expr) -> Expr:
+        """Return an element of the input with its margin, at an index that counts the margin."""
+        (top, bottom), (left, right) = self.padding
+        _, height, width, _ = self.shape
+        zero = conv_params(site.graph, site.node).input_zero_point if site.quantized else 0
+        dtype = site.input(0).dtype
+        fill = Real(0.0, dtype) if dtype.startswith("float") else zero
+        value = self.pixel(site, n, h - top, w - left, c)
+        sides = ((h, top, bottom, height), (w, left, right, width))
+        inside = [at.ge(before) for at, before, _, _ in sides if before]
+        inside += [at.lt(before + size) for at, before, after, size in sides if after]
+        return select(all_of(*inside), value, fill) if inside else value
+
+    @property
+    def surrounded_size(self) -> tuple[int, int]:
+        """Height and width of the input with its margin."""
+        (top, bottom), (left, right) = self.padding
+        return top + self.shape[1] + bottom, left + self.shape[2] + right
+
+    def finished(self, site: Site, sums: Tensor, lanes: int) -> Tensor:
+        """Return the node's output from sums of shape (N, O / lanes, H, W, lanes)."""
+        finish = finished(site, (1,) if self.dense else (1, 2, 3), 0)
+
+        def element(*index: Expr) -> Expr:
+            channel = as_expr(index[-1])
+            n, h, w = (0, 0, index[0]) if self.dense else index[:3]
+            return finish(sums[n, channel // lanes, h, w, channel % lanes], channel)
+
+        return site.compute(site.output.shape, element)
+
+    def schedule_outputs(self, out: Stage, lanes: int, target: Target) -> IterVar:
+        """Run over register tiles on all threads; return the loop at which one is summed."""
+        _, height, width = self.output
+        tile = pixel_tile(height, width, target)
+        *front, w, channel = out.axis
+        group, lane = out.split(channel, factor=lanes)
+        wo, wi = out.split(w, factor=tile.columns)
+        inner = [wi]
+        if self.dense:
+            front = [group]
+        else:
+            ho, hi = out.split(front[1], factor=tile.rows)
+            front, inner = [front[0], group, ho], [hi, wi]
+        out.reorder(*front, wo, *inner, lane)
+        unroll_all(out, inner)
+        out.vectorize(lane)
+        parallel(out, front)
+        return wo
 
 
 def direct_convolution(site: Site, target: Target) -> Tuned:
@@ -70,68 +159,45 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
         sums[n, ob, y, x, l] = sum(packed[n, cb, sy * y + dy * i, sx * x + dx * j, ci]
                                    * weight[ob, cb, i, j, ci, l] for cb, i, j, ci)
 
-    A dense layer is a convolution over rows of pixels, one an image.
+    Pixels that are read once, and have no margin, are read where they lie.
     """
-    x, given = site.input(0), site.value(1)
-    assert given is not None
-    dense = site.node.op == "dense"
-    finish = finished(site, (1,) if dense else (1, 2, 3), 0)
-    data = centred(site, given, 0) if site.quantized else given
-    if dense:
-        data = data.reshape(data.shape[0], 1, 1, data.shape[1])
-        window = _Window((1, 1), (1, 1), ((0, 0), (0, 0)))
-        batch, height, width = 1, 1, x.shape[0]
-        pixel: Callable[..., Expr] = lambda n, h, w, c: x[w, c]  # noqa: E731
-        shape: tuple[int, ...] = (1, 1, *x.shape)
-    else:
-        window = _Window(*(site.attrs[name] for name in ("strides", "dilation", "padding")))
-        batch, height, width, _ = site.output.shape
-        pixel, shape = (lambda *index: x[index]), x.shape
-    _, rows, columns, depth = data.shape
+    layer = Layer.of(site)
+    _, rows, columns, depth = layer.data.shape
     lanes, block = lanes_of(target), reduction_block(depth)
-    weight = site.constant(pack_weights(data, block, lanes), site.tensors[1].name)
-    image, copies = _packed(site, pixel, shape, block, window, once=rows == columns == 1)
-    kind = accumulator(x.dtype)
+    weight = site.constant(pack_weights(layer.data, block, lanes), site.tensors[1].name)
+    kind = accumulator(site.input(0).dtype)
     sizes = {"cb": depth // block, "i": rows, "j": columns, "ci": block}
     axes = cb, i, j, ci = tuple(reduce_axis(size, name) for name, size in sizes.items())
-    (sy, sx), (dy, dx) = window.strides, window.dilation
+    (sy, sx), (dy, dx) = layer.strides, layer.dilation
+    copies: tuple[Tensor, ...] = ()
+    if not layer.in_place:
+        packed = site.compute(
+            (layer.shape[0], depth // block, *layer.surrounded_size, block),
+            lambda n, cb, h, w, ci: layer.surrounded(site, n, h, w, cb * block + ci),
+            "packed",
+        )
+        copies = (packed,)
 
     def total(n: Expr, ob: Expr, h: Expr, w: Expr, lane: Expr) -> Expr:
-        element = image(n, cb, h * sy + i * dy, w * sx + j * dx, ci)
+        place = h * sy + i * dy, w * sx + j * dx
+        if copies:
+            element: Expr = copies[0][(n, cb, *place, ci)]
+        else:
+            element = layer.pixel(site, n, *place, cb * block + ci)
         return sum_over(element.astype(kind) * weight[ob, cb, i, j, ci, lane].astype(kind), axes)
 
+    batch, height, width = layer.output
     sums = site.compute((batch, weight.shape[0], height, width, lanes), total, "sums")
-
-    def element(*index: Expr) -> Expr:
-        channel = as_expr(index[-1])
-        n, h, w = (0, 0, index[0]) if dense else index[:3]
-        return finish(sums[n, channel // lanes, h, w, channel % lanes], channel)
-
-    tile = pixel_tile(height, width, target)
 
     def schedule(s: Schedule, final: Tensor) -> None:
         out = s[final]
-        *front, w, channel = out.axis
-        group, lane = out.split(channel, factor=lanes)
-        wo, wi = out.split(w, factor=tile.columns)
-        inner = [wi]
-        if not dense:
-            ho, hi = out.split(front[1], factor=tile.rows)
-            front, inner = [front[0], group, ho], [hi, wi]
-        else:
-            front = [group]
-        out.reorder(*front, wo, *inner, lane)
-        unroll_all(out, inner)
-        out.vectorize(lane)
-        parallel(out, front)
-        _accumulate(s[sums], out, wo, block)
+        _accumulate(s[sums], out, layer.schedule_outputs(out, lanes, target), block)
         for copy in copies:
             stage = s[copy]
             stage.vectorize(stage.axis[-1])
             parallel(stage, list(stage.axis[:3]))
 
-    output = site.compute(site.output.shape, element)
-    return Tuned(output, (sums, *copies), schedule)
+    return Tuned(layer.finished(site, sums, lanes), (sums, *copies), schedule)
 
 
 def _accumulate(sums: Stage, out: Stage, at: IterVar, block: int) -> None:
@@ -150,37 +216,3 @@ def _accumulate(sums: Stage, out: Stage, at: IterVar, block: int) -> None:
     sums.reorder(*steps, *sums.axis)
     unroll_all(sums, sums.axis[:-1])
     sums.vectorize(sums.axis[-1])
-
-
-def _packed(
-    site: Site,
-    pixel: Callable[..., Expr],
-    shape: tuple[int, ...],
-    block: int,
-    window: _Window,
-    *,
-    once: bool,
-) -> tuple[Callable[..., Expr], tuple[Tensor, ...]]:
-    """Return the image as a function of (n, cb, y, x, ci), and the copy that it reads, if any.
-
-    What each output reads once, and has no margin, is read where it lies.
-    """
-    batch, height, width, channels = shape
-    (top, bottom), (left, right) = window.padding
-    margin = bool(top or bottom or left or right)
-    if once and not margin:
-        return (lambda n, cb, h, w, ci: pixel(n, h, w, cb * block + ci)), ()
-    zero = conv_params(site.graph, site.node).input_zero_point if site.quantized else 0
-    dtype = site.input(0).dtype
-    fill = Real(0.0, dtype) if dtype.startswith("float") else zero
-
-    def copied(n: Expr, cb: Expr, h: Expr, w: Expr, ci: Expr) -> Expr:
-        value = pixel(n, h - top, w - left, cb * block + ci)
-        sides = ((h, top, bottom, height), (w, left, right, width))
-        inside = [at.ge(before) for at, before, _, _ in sides if before]
-        inside += [at.lt(before + size) for at, before, after, size in sides if after]
-        return select(all_of(*inside), value, fill) if inside else value
-
-    full = (batch, channels // block, top + height + bottom, left + width + right, block)
-    packed = site.compute(full, copied, "packed")
-    return (lambda *index: packed[index]), (packed,)

@@ -13,6 +13,7 @@ from vdla.compiler.te.expr import Reduce
 from .define import DEFINITIONS
 from .define.site import Array, Site
 from .direct import direct_convolution, takes_direct
+from .pairs import pair_convolution, takes_pairs
 from .schedule import default_schedule
 from .tuned import Tuned
 from .winograd import takes_winograd, winograd_convolution
@@ -96,8 +97,7 @@ def group_kernel(graph: Graph, nodes: tuple[Node, ...], target: Target) -> Group
             operands.append(made[tensor.name])
         site = Site(graph, node, operands)
         if takes_direct(site):
-            head = winograd_convolution if takes_winograd(site) else direct_convolution
-            tuned = head(site, target)
+            tuned = _tuned(site, target)
             output = tuned.output
         else:
             output = DEFINITIONS[node.op](site)
@@ -106,6 +106,14 @@ def group_kernel(graph: Graph, nodes: tuple[Node, ...], target: Target) -> Group
     final = made[nodes[-1].outputs[0]]
     schedule = _tuned_schedule(tuned, final) or default_schedule(final, target)
     return GroupKernel(schedule, inputs, constants, final)
+
+
+def _tuned(site: Site, target: Target) -> Tuned:
+    if takes_winograd(site):
+        return winograd_convolution(site, target)
+    if takes_pairs(site, target):
+        return pair_convolution(site, target)
+    return direct_convolution(site, target)
 
 
 def _tuned_schedule(tuned: Tuned | None, final: te.Tensor) -> te.Schedule | None:

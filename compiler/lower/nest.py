@@ -102,6 +102,9 @@ class _Builder:
         )
         _check_scopes(stage, intrin.scopes, (output, *operands), intrin.name)
         self._check_tiles(stage, intrin)
+        if not intrin.clears and isinstance(stage.body, Reduce):
+            call = Intrinsic(intrin, output, operands, found.scalars)
+            return self._after_start(stage, stage.body, outer, call)
         call = Intrinsic(intrin, output, operands, found.scalars, first, start)
         if stage not in storage.moved:
             return self._loops(stage, outer, call)
@@ -155,9 +158,12 @@ class _Builder:
             return self._loops(stage, stage.leaves, Store(target, value, loads))
         source, loads = load_all(body.source, stage, self._storage)
         update = Store(target, Reduce(body.kind, source, ()), loads)
-        outer = next(
-            (k for k, leaf in enumerate(stage.leaves) if leaf.kind == "reduce"), len(stage.leaves)
-        )
+        return self._after_start(stage, body, stage.leaves, update)
+
+    def _after_start(self, stage: Stage, body: Reduce, leaves: list[IterVar], update: Stmt) -> Stmt:
+        """Return the loops of a reduction's updates, what they start from stored before them."""
+        target = element_of(stage, self._storage)
+        outer = next((k for k, leaf in enumerate(leaves) if leaf.kind == "reduce"), len(leaves))
         start: Stmt = Store(target, _start(body), ())
         if body.start is not None:
             start = Store(target, *load_all(body.start, stage, self._storage))
@@ -165,8 +171,8 @@ class _Builder:
             extent = self._regions[stage].loop_extents[leaf]
             if extent != Const(1):
                 start = For(leaf.var, extent, start, _kind(stage, leaf))
-        inner = _block(start, self._loops(stage, stage.leaves[outer:], update))
-        return self._loops(stage, stage.leaves[:outer], inner)
+        inner = _block(start, self._loops(stage, leaves[outer:], update))
+        return self._loops(stage, leaves[:outer], inner)
 
 
 def _block(*stmts: Stmt) -> Stmt:

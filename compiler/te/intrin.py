@@ -32,6 +32,8 @@ class TensorIntrin:
         Variables of the declaration that match integer constants.
     in_place : int or None
         Operand whose buffer the result replaces: the hardware updates it where it lies.
+    clears : bool
+        Whether the emitter starts a reduction itself; if not, stores before it do.
     """
 
     name: str
@@ -40,3 +42,4 @@ class TensorIntrin:
     scopes: tuple[str, ...]
     scalars: tuple[Var, ...] = ()
     in_place: int | None = None
+    clears: bool = True

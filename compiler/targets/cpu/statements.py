@@ -17,6 +17,7 @@ from vdla.errors import LoweringError
 from .convert import splat
 from .element import ElementEmitter, combine
 from .index import IndexEmitter, Lanes
+from .intrinsics import emit_intrinsic
 from .types import I1, I32, I64, POINTER, element_type, itemsize
 
 __all__ = ["StatementEmitter"]
@@ -83,7 +84,9 @@ class StatementEmitter:
         elif isinstance(stmt, Store):
             self._store(stmt)
         elif isinstance(stmt, Intrinsic):
-            raise LoweringError(f"A processor has no intrinsic {stmt.intrin.name}.")
+            operands = [self._pointer(one, self._index(one.offset)) for one in stmt.operands]
+            output = self._pointer(stmt.output, self._index(stmt.output.offset))
+            emit_intrinsic(self._builder, stmt.intrin, output, tuple(operands))
         else:
             raise LoweringError(
                 f"A processor has no {type(stmt).__name__.lower()} between scratchpads: leave out "

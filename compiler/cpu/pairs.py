@@ -1,0 +1,101 @@
+"""Convolution of 8-bit integers by an instruction that adds up products of pairs of 16 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vdla.compiler.targets.cpu.intrinsics import pair_product
+from vdla.compiler.targets.cpu.target import Target
+from vdla.compiler.te import Expr, Schedule, Tensor, reduce_axis, select, sum_over
+
+from .define.site import Array, Site
+from .direct import Layer, pack_weights, takes_direct
+from .tiles import lanes_of, reduction_block
+from .tuned import Tuned, parallel, unroll_all
+
+__all__ = ["pair_convolution", "takes_pairs"]
+
+_UNROLLED = 4
+"""Pairs whose loads may overlap the sums before them."""
+
+
+def takes_pairs(site: Site, target: Target) -> bool:
+    """Tell whether a node convolves 8-bit integers, and the target has the instruction."""
+    return (
+        takes_direct(site)
+        and site.quantized
+        and site.input(0).dtype in ("int8", "uint8")
+        and pair_product(target, lanes_of(target)) is not None
+    )
+
+
+def pair_convolution(site: Site, target: Target) -> Tuned:
+    """Return a convolution of quantized integers; its sums are exact in 32 bits.
+
+    Image and weights are widened to 16 bits, so that neither needs a shift of its range, and lie
+    in pairs of channels, the last one with a zero where they are odd::
+
+        packed[n, cb, y, x, cp, k] = x[n, y - top, x - left, block * cb + 2 * cp + k]
+        sums[n, ob, y, x, l] = sum(packed[n, cb, sy * y + dy * i, sx * x + dx * j, cp, k]
+                                   * weight[ob, cb, i, j, cp, l, k] for cb, i, j, cp, k)
+    """
+    layer, lanes = Layer.of(site), lanes_of(target)
+    intrin = pair_product(target, lanes)
+    assert intrin is not None
+    _, rows, columns, depth = layer.data.shape
+    even = depth + depth % 2
+    block = 2 * reduction_block(even // 2)
+    weight = site.constant(_weights(layer.data, block, lanes), site.tensors[1].name)
+    sizes = {"cb": even // block, "i": rows, "j": columns, "cp": block // 2, "k": 2}
+    axes = cb, i, j, cp, k = tuple(reduce_axis(size, name) for name, size in sizes.items())
+    (sy, sx), (dy, dx) = layer.strides, layer.dilation
+
+    def widened(n: Expr, cb: Expr, h: Expr, w: Expr, cp: Expr, k: Expr) -> Expr:
+        channel = cb * block + cp * 2 + k
+        value = layer.surrounded(site, n, h, w, channel).astype("int16")
+        return value if even == depth else select(channel.lt(depth), value, 0)
+
+    packed = site.compute(
+        (layer.shape[0], even // block, *layer.surrounded_size, block // 2, 2), widened, "packed"
+    )
+
+    def total(n: Expr, ob: Expr, h: Expr, w: Expr, lane: Expr) -> Expr:
+        pair = packed[n, cb, h * sy + i * dy, w * sx + j * dx, cp, k]
+        factor = weight[ob, cb, i, j, cp, lane, k]
+        return sum_over(pair.astype("int32") * factor.astype("int32"), axes)
+
+    batch, height, width = layer.output
+    sums = site.compute((batch, weight.shape[0], height, width, lanes), total, "sums")
+
+    def schedule(s: Schedule, final: Tensor) -> None:
+        out, held = s[final], s[sums]
+        at = layer.schedule_outputs(out, lanes, target)
+        held.set_scope("register")
+        held.compute_at(out, at)
+        *steps, pairs, both = held.reduce_axis
+        if block // 2 > _UNROLLED and block // 2 % _UNROLLED == 0:
+            many, few = held.split(pairs, factor=_UNROLLED)
+            steps += [many, few]
+            held.unroll(few)
+        else:
+            steps.append(pairs)
+        *tile, lane = held.axis
+        held.reorder(*steps, *tile, lane, both)
+        unroll_all(held, tile)
+        held.vectorize(lane)
+        held.tensorize(lane, intrin)
+        copy = s[packed]
+        channels = copy.fuse(*copy.axis[-2:])
+        copy.vectorize(channels)
+        parallel(copy, list(copy.axis[:3]))
+
+    return Tuned(layer.finished(site, sums, lanes), (sums, packed), schedule)
+
+
+def _weights(data: Array, block: int, lanes: int) -> Array:
+    """Return weights as (O / lanes, I / block, H, W, block / 2, lanes, 2) in 16 bits."""
+    odd = data.shape[3] % 2
+    even = np.pad(data.astype(np.int16), ((0, 0), (0, 0), (0, 0), (0, odd)))
+    packed = pack_weights(even, block, lanes)
+    split = packed.reshape(*packed.shape[:4], block // 2, 2, lanes)
+    return np.ascontiguousarray(split.transpose(0, 1, 2, 3, 4, 6, 5))
