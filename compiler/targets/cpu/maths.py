@@ -148,7 +148,7 @@ def _fit(
 
     series = chebyshev.chebinterpolate(on_nodes, degree)
     inner = np.polynomial.Polynomial(chebyshev.cheb2poly(series))
-    shifted: Any = inner(np.polynomial.Polynomial([-middle / half, 1 / half]))  # type: ignore[arg-type]
+    shifted: Any = inner(np.polynomial.Polynomial([-middle / half, 1 / half]))
     return tuple(float(c) for c in shifted.coef)
 
 
