@@ -263,7 +263,7 @@ class Network:
             Signals of the first image's run to write; the device is ``rtl``.
         threads : int, optional
             On how many threads the processor's machine code runs, the caller's included; by
-            default as many as there are CPUs. On the device of `to` those that were said there.
+            default one a core. On the device of `to` those that were said there.
         pin : bool
             Bind each of them but the caller's to a CPU of its own.
 

@@ -119,8 +119,7 @@ class Session:
     device : Device
         Closed with the session.
     threads : int, optional
-        On how many threads the processor's machine code runs; by default as many as there are
-        CPUs.
+        On how many threads the processor's machine code runs; by default one a core.
     pin : bool
         Bind each of them but the caller's to a CPU of its own.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vdla.processor import available_cpus
+from vdla.processor import available_cores
 from vdla.runtime.cli.options import JsonOption
 from vdla.runtime.cli.output import emit_json, note, progress_bar, show_table
 
@@ -48,7 +48,7 @@ def cpu(
     level, _ = processor_level()
     result = {
         "level": level,
-        "cpus": len(available_cpus()),
+        "cores": available_cores(),
         "threads": threads,
         "repeats": repeats,
         "peers": _versions(),
@@ -78,7 +78,7 @@ def _show(result: Mapping[str, Any]) -> None:
     rows: Sequence[Mapping[str, Any]] = result["rows"]
     there = ", ".join(f"{name} {v}" for name, v in result["peers"].items() if v)
     typer.echo(
-        f"{result['level']}, {result['threads']} of {result['cpus']} CPUs; {there or 'no peer'}\n"
+        f"{result['level']}, {result['threads']} of {result['cores']} cores; {there or 'no peer'}\n"
     )
     measured = [row for row in rows if "ratio" in row]
     if measured:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdla.errors import InputError, VdlaError
-from vdla.processor import available_cpus, features
+from vdla.processor import available_cores, features
 from vdla.runtime.cli.chains import CHAINED, chain
 from vdla.runtime.cli.peers import PEERS, missing_peer, onnx_call, our_call, peer_call
 from vdla.runtime.cli.versus import Sample, alternate, compared, spread_of
@@ -195,8 +195,8 @@ def _threads() -> _Part:
 
 
 def _second_thread(name: str, settings: Settings) -> Row:
-    if len(available_cpus()) < 2:
-        return {"why": "this process may use one CPU alone"}
+    if available_cores() < 2:
+        return {"why": "this process has one core alone"}
     why = missing_peer("onnxruntime")
     if why:
         return {"why": why}

@@ -89,14 +89,14 @@ def _rtl() -> _Row:
 
 
 def _cpu() -> _Row:
-    from vdla.processor import architecture, available_cpus
-    from vdla.runtime.cli.doctor import processor_level
+    from vdla.processor import architecture
+    from vdla.runtime.cli.doctor import cores_here, processor_level
 
     level, why = processor_level()
     what = "results, of networks that are on the processor alone"
     if level is None:
         return _Row("cpu", True, what, f"{architecture()}, numpy alone: {why}")
-    return _Row("cpu", True, what, f"{level}, {len(available_cpus())} CPUs")
+    return _Row("cpu", True, what, f"{level}, {cores_here()}")
 
 
 def _pynq() -> _Row:

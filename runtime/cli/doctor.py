@@ -10,12 +10,12 @@ import typer
 
 import vdla
 from vdla.errors import DeviceError
-from vdla.processor import available_cpus
+from vdla.processor import available_cores, available_cpus
 from vdla.runtime.cli.options import JsonOption
 from vdla.runtime.cli.output import emit_json, show_table
 from vdla.runtime.cli.requirements import Requirement, install_command, requirements
 
-__all__ = ["doctor", "processor_level"]
+__all__ = ["cores_here", "doctor", "processor_level"]
 
 # What each extra is for; the packages in it are pyproject.toml's to say.
 PURPOSES = {
@@ -64,6 +64,12 @@ def processor_level() -> tuple[str | None, str]:
         return None, str(error)
 
 
+def cores_here() -> str:
+    """Return how many cores and CPUs there are, in words."""
+    cores, cpus = available_cores(), len(available_cpus())
+    return f"{cores} core{'s'[: cores != 1]}, {cpus} CPU{'s'[: cpus != 1]}"
+
+
 def _label(extra: str) -> str:
     return extra or "base"
 
@@ -74,7 +80,7 @@ def _report(found: list[Requirement], missing: dict[str, list[Requirement]]) -> 
         "vdla": vdla.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cpu": {"level": level, "why": why, "cpus": len(available_cpus())},
+        "cpu": {"level": level, "why": why, "cores": available_cores()},
         "packages": [
             {
                 "name": one.name,
@@ -98,7 +104,7 @@ def _print(by_extra: dict[str, list[Requirement]], missing: dict[str, list[Requi
     )
     level, why = processor_level()
     forced = " (as VDLA_CPU says)" if os.environ.get("VDLA_CPU") else ""
-    typer.echo(f"processor: {level or why}{forced if level else ''}, {len(available_cpus())} CPUs")
+    typer.echo(f"processor: {level or why}{forced if level else ''}, {cores_here()}")
     for extra, members in by_extra.items():
         typer.echo(f"\n{_label(extra)}: {PURPOSES.get(extra, 'an extra')}")
         rows = [(one.name, one.wanted, one.installed or "-", _verdict(one)) for one in members]

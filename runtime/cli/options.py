@@ -139,7 +139,7 @@ CpuOption = Annotated[
 ThreadsOption = Annotated[
     int | None,
     typer.Option(
-        "--threads", min=1, help="Threads of machine code on the processor; without, one a CPU."
+        "--threads", min=1, help="Threads of machine code on the processor; without, one a core."
     ),
 ]
 PinOption = Annotated[bool, typer.Option("--pin", help="Bind each of them to a CPU of its own.")]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vdla.errors import DeviceError, InputError, ModuleError
 from vdla.module import Module, Native, NativeRun
-from vdla.processor import available_cpus
+from vdla.processor import available_cores
 from vdla.runtime.native import Call, Library, aligned
 
 __all__ = ["CompiledRun", "load_runs"]
@@ -89,7 +89,7 @@ def load_runs(module: Module, *, threads: int | None, pin: bool) -> tuple[Compil
     ----------
     module : Module
     threads : int or None
-        On how many threads parallel loops run; None for as many as there are CPUs.
+        On how many threads parallel loops run; None for one a core.
     pin : bool
         Bind each thread but the caller's to a CPU of its own.
 
@@ -106,7 +106,7 @@ def load_runs(module: Module, *, threads: int | None, pin: bool) -> tuple[Compil
     native = module.native
     if native is None or not native.runs:
         return ()
-    threads = len(available_cpus()) if threads is None else threads
+    threads = available_cores() if threads is None else threads
     try:
         library = Library(native.library, threads=threads, pin=pin)
     except DeviceError as error:

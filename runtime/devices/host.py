@@ -26,8 +26,7 @@ class Host:
     module : Module
         Its constants serve as operands.
     threads : int, optional
-        For machine code: on how many threads its parallel loops run; by default as many as there
-        are CPUs.
+        On how many threads machine code runs; by default one a core.
     pin : bool
         Bind each of them but the caller's to a CPU of its own.
 

@@ -128,14 +128,14 @@ def test_a_convolution_is_measured(monkeypatch: pytest.MonkeyPatch, conv: Convol
 
 def test_what_this_machine_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_rows, "features", lambda: frozenset({"avx2"}))
-    monkeypatch.setattr(cpu_rows, "available_cpus", lambda: [0])
+    monkeypatch.setattr(cpu_rows, "available_cores", lambda: 1)
     monkeypatch.setattr(cpu_rows, "_network", lambda *arguments: {"ratio": 1.0})
     rows = {row["name"]: row for row in rows_of(["int8", "threads"], QUICK, quiet)}
     assert rows["resnet18 int8"]["ratio"] == 1
     assert rows["resnet18 int8, VNNI"]["why"] == "this processor lacks avx512_vnni"
     assert rows["resnet18 int8, AMX"]["why"] == "this processor lacks amx_int8"
     threads = rows["resnet18 float32, 2 threads over 1"]
-    assert threads["why"] == "this process may use one CPU alone"
+    assert threads["why"] == "this process has one core alone"
 
 
 def test_a_peer_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import vdla
 from vdla.compiler.targets.cpu import LEVELS, host_target, supports
-from vdla.processor import available_cpus
+from vdla.processor import available_cores
 from vdla.runtime.cli import requirements as subject
 from vdla.runtime.cli.requirements import Requirement, install_command, providing, requirements
 
@@ -110,13 +110,13 @@ def test_doctor_reports_this_installation(vdla_command: Any) -> None:
 
 def test_doctor_names_the_processor(vdla_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VDLA_CPU", raising=False)
-    cpus = len(available_cpus())
-    assert f"processor: {host_target().level}, {cpus} CPUs\n" in vdla_command("doctor").out
+    cores = available_cores()
+    assert f"processor: {host_target().level}, {cores} core" in vdla_command("doctor").out
     lowest = [one.level for one in LEVELS.values() if supports(one)][-1]
     monkeypatch.setenv("VDLA_CPU", lowest)
-    assert f"processor: {lowest} (as VDLA_CPU says), {cpus}" in vdla_command("doctor").out
+    assert f"processor: {lowest} (as VDLA_CPU says), {cores}" in vdla_command("doctor").out
     report = json.loads(vdla_command("doctor", "--json").out)
-    assert report["cpu"] == {"level": lowest, "why": "", "cpus": cpus}
+    assert report["cpu"] == {"level": lowest, "why": "", "cores": cores}
     monkeypatch.setenv("VDLA_CPU", "z80")
     assert "processor: VDLA_CPU must be one of " in vdla_command("doctor").out
 
