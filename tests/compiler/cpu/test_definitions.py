@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.compiler.cpu.cases import CASES
-from tests.compiler.cpu.running import by_interpreter, expected, outcome
+from tests.compiler.cpu.cases import CASES, Case
+from tests.compiler.cpu.running import compiled, computed, defined, expected, interpreted
+from tests.compiler.targets.cpu.guarded import ENDS, in_child
 from vdla.compiler.cpu.define import DEFINITIONS
 from vdla.compiler.graph import OPS
-
+from vdla.compiler.targets.cpu.target import Target, host_target
+from vdla.runtime.native import Library
 
 RTOL = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-10}
 """Half floats are rounded once here and after every step there; sums are in another order."""
@@ -29,11 +31,33 @@ def test_every_operator_has_a_definition() -> None:
     assert set(DEFINITIONS) == set(OPS) == set(CASES)
 
 
+def truth(case: Case) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return expected(case.graph, case.values)
+
+
 @pytest.mark.parametrize("op", OPS)
 def test_loops_of_a_definition(op: str) -> None:
+    """Read nothing unwritten, and compute what the kernels do."""
+    target = Target.named("x86-64-avx2")
     for case in CASES[op]:
-        with np.errstate(all="ignore"):
-            want = expected(case.graph, case.values)
-        found = outcome(case.graph, case.values, by_interpreter)
+        want = truth(case)
+        found = interpreted(defined(case.graph, case.values, target))
         assert (found.dtype, found.shape) == (want.dtype, want.shape), case
         assert_close(found, want, str(case))
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_machine_code_of_a_definition(op: str) -> None:
+    """Reaches nothing beyond its arrays, and computes what the kernels do."""
+    several = [defined(case.graph, case.values, host_target()) for case in CASES[op]]
+    code = compiled(several, host_target())
+
+    def check() -> None:
+        for at in ENDS:
+            with Library(code) as library:
+                results = computed(library, several, at)
+            for case, found in zip(CASES[op], results, strict=True):
+                assert_close(found, truth(case), str(case))
+
+    in_child(check)
