@@ -6,7 +6,7 @@ from typing import Any
 
 import llvmlite.ir as ll
 
-from .types import register_type
+from .types import I32, register_type
 
 __all__ = ["convert", "splat", "wrapped"]
 
@@ -53,6 +53,8 @@ def convert(builder: ll.IRBuilder, value: Any, source: str, target: str) -> Any:
             return builder.fcmp_unordered("!=", value, zero)
         return builder.icmp_signed("!=", value, zero)
     if from_float and to_float:
+        if (source, target) == ("float64", "float16"):
+            value = _single_to_odd(builder, value, count)
         narrow = _bits(target) < _bits(source)
         return (builder.fptrunc if narrow else builder.fpext)(value, shaped)
     unsigned = source[0] in "ub"
@@ -67,6 +69,40 @@ def convert(builder: ll.IRBuilder, value: Any, source: str, target: str) -> Any:
         )
         return builder.call(function, [value])
     return _between_integers(builder, value, source, target, shaped)
+
+
+def _single_to_odd(builder: ll.IRBuilder, value: Any, count: int | None) -> Any:
+    """Return a double as a float that rounds to the same half: the lost bits make the last one odd.
+
+    Processors have no instruction from double to half. In two steps of rounding to the nearest, a
+    number just beside a tie of halves would become the tie. Source: Boldo and Melquiond, Emulation
+    of FMA and correctly rounded sums, 2008.
+    """
+
+    def shaped(kind: Any) -> Any:
+        return kind if count is None else ll.VectorType(kind, count)
+
+    def splatted(number: int) -> Any:
+        return splat(builder, ll.Constant(I32, number), count)
+
+    single = builder.fptrunc(value, shaped(ll.FloatType()))
+    back = builder.fpext(single, value.type)
+    bits = builder.bitcast(single, shaped(I32))
+    size, before = (_intrinsic(builder, "llvm.fabs", x, count) for x in (back, value))
+    beyond = builder.fcmp_ordered(">", size, before)
+    towards_zero = builder.select(beyond, builder.sub(bits, splatted(1)), bits)
+    lost = builder.fcmp_unordered("!=", back, value)
+    odd = builder.select(lost, builder.or_(towards_zero, splatted(1)), bits)
+    return builder.bitcast(odd, single.type)
+
+
+def _intrinsic(builder: ll.IRBuilder, name: str, value: Any, count: int | None) -> Any:
+    scalar = value.type if count is None else value.type.element
+    full = f"{name}.{_suffix(scalar, count)}"
+    function = builder.module.globals.get(full) or ll.Function(
+        builder.module, ll.FunctionType(value.type, [value.type]), full
+    )
+    return builder.call(function, [value])
 
 
 def _suffix(kind: Any, count: int | None) -> str:

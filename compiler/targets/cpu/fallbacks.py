@@ -1,8 +1,8 @@
 """What LLVM would call a library for, where a processor has no instruction: defined here instead.
 
 LLVM turns such operations into calls of functions that a compiler's own library has, libgcc or
-compiler-rt, and libm: rounding to integers before SSE4.1 and before ARMv8, dividing integers and
-converting those of 64 bits on ARMv7. Generated code is linked with neither.
+compiler-rt, and libm: rounding to integers before SSE4.1 and before ARMv8, half floats before F16C,
+dividing integers and converting those of 64 bits on ARMv7. Generated code is linked with neither.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import llvmlite.ir as ll
 
+from .halves import add_halves
 from .target import Target
 from .types import I32, I64
 
@@ -36,6 +37,8 @@ def add_fallbacks(module: ll.Module, target: Target) -> None:
             name = next((n for n in _ROUNDINGS if function.name.startswith(f"{n}.")), None)
             if name is not None and function.is_declaration:
                 _rounding(module, function, name.removeprefix("llvm."))
+    if target.level == "x86-64":
+        add_halves(module)
     if target.architecture == "armv7":
         _divisions(module)
         _conversions(module)
