@@ -20,9 +20,13 @@ _UNROLLED = 4
 
 
 def takes_pairs(site: Site, target: Target) -> bool:
-    """Tell whether a node convolves 8-bit integers, and the target has the instruction."""
+    """Tell whether a node convolves 8-bit integers, and the target has the instruction.
+
+    One output channel alone fills no vector.
+    """
     return (
         takes_direct(site)
+        and site.output.shape[-1] > 1
         and site.quantized
         and site.input(0).dtype in ("int8", "uint8")
         and pair_product(target, lanes_of(target)) is not None
