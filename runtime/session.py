@@ -125,7 +125,7 @@ class Session:
 
     Warns
     -----
-    RuntimeWarning
+    VdlaWarning
         The machine code is for another processor; numpy takes its place.
 
     Raises

@@ -15,6 +15,7 @@ __all__ = [
     "ProgramError",
     "ScheduleError",
     "VdlaError",
+    "VdlaWarning",
 ]
 
 
@@ -64,3 +65,7 @@ class InputError(VdlaError):
 
 class DeviceError(VdlaError):
     """A device cannot do what is asked of it."""
+
+
+class VdlaWarning(RuntimeWarning):
+    """Something works, and not as well as it could; the message says why."""

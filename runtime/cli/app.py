@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+import sys
+import warnings
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 import vdla
-from vdla.errors import VdlaError
+from vdla.errors import VdlaError, VdlaWarning
 from vdla.runtime.cli import (
     INTERRUPTED,
     area,
@@ -31,7 +33,7 @@ from vdla.runtime.cli import (
     synth,
     verilog,
 )
-from vdla.runtime.cli.output import fail
+from vdla.runtime.cli.output import fail, note
 from vdla.runtime.cli.requirements import install_command, providing
 
 __all__ = ["app"]
@@ -42,7 +44,9 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _tell
+                return super().invoke(ctx)
         except VdlaError as error:
             if os.environ.get("VDLA_TRACEBACK") == "1":
                 raise
@@ -59,6 +63,22 @@ class _Commands(TyperGroup):
             fail(f"this takes more memory than there is ({error}); use a smaller network or image")
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _tell(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning: one of ours as a line of words, others as Python does."""
+    if issubclass(category, VdlaWarning):
+        note(str(message))
+        return
+    stream = sys.stderr if file is None else file
+    stream.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 app = typer.Typer(

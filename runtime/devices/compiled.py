@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.errors import DeviceError, InputError, ModuleError
+from vdla.errors import DeviceError, InputError, ModuleError, VdlaWarning
 from vdla.module import Module, Native, NativeRun
 from vdla.processor import available_cores
 from vdla.runtime.native import Call, Library, aligned
@@ -95,7 +95,7 @@ def load_runs(module: Module, *, threads: int | None, pin: bool) -> tuple[Compil
 
     Warns
     -----
-    RuntimeWarning
+    VdlaWarning
         The code is for another processor, so that its layers run in numpy.
 
     Raises
@@ -113,7 +113,7 @@ def load_runs(module: Module, *, threads: int | None, pin: bool) -> tuple[Compil
         warnings.warn(
             f"{module.name} has code for the processor at level {native.level}, and its layers "
             f"run in numpy, which is slower: {error}",
-            RuntimeWarning,
+            VdlaWarning,
             stacklevel=2,
         )
         return ()

@@ -32,7 +32,7 @@ class Host:
 
     Warns
     -----
-    RuntimeWarning
+    VdlaWarning
         The module's machine code is for another processor.
 
     Raises

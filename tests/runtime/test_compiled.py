@@ -13,7 +13,7 @@ from tests.handmade_native import floats, with_native
 from tests.networks import images_for, residual
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.cpu import LEVELS, Target, host_target
-from vdla.errors import InputError, ModuleError
+from vdla.errors import InputError, ModuleError, VdlaWarning
 from vdla.module import Module
 from vdla.processor import architecture
 from vdla.runtime.devices.compiled import CompiledRun
@@ -129,7 +129,7 @@ def test_code_for_another_processor_is_left_to_numpy_with_a_warning(plain: Modul
         rf"^floats has code for the processor at level {other.level}, and its layers run in numpy, "
         r"which is slower: A library must be for this machine's architecture, "
     )
-    with pytest.warns(RuntimeWarning, match=message) as warned:
+    with pytest.warns(VdlaWarning, match=message) as warned:
         got = scores(module, IMAGES)
     assert len(warned) == 1
     np.testing.assert_array_equal(got, scores(plain, IMAGES))
