@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from vdla.compiler import te
@@ -76,11 +76,21 @@ def _placeholders(graph: Graph, node: Node) -> list[te.Tensor]:
     ]
 
 
-def group_kernel(graph: Graph, nodes: tuple[Node, ...], target: Target) -> GroupKernel:
+def group_kernel(
+    graph: Graph, nodes: tuple[Node, ...], target: Target, without: Collection[str] = ()
+) -> GroupKernel:
     """Return the tensor expressions of a part of a group and their schedule.
 
     A convolution at its head is tuned: what follows it is computed on the tile that it has just
     summed. Everything else runs by the default schedule.
+
+    Parameters
+    ----------
+    graph : Graph
+    nodes : tuple of Node
+    target : Target
+    without : collection of str
+        Keys of `vdla.compiler.cpu.pipeline.STEPS` to leave out.
     """
     made: dict[str, te.Tensor] = {}
     inputs: dict[str, te.Tensor] = {}
@@ -96,8 +106,8 @@ def group_kernel(graph: Graph, nodes: tuple[Node, ...], target: Target) -> Group
                 made[tensor.name] = inputs[tensor.name] = given
             operands.append(made[tensor.name])
         site = Site(graph, node, operands)
-        if takes_direct(site):
-            tuned = _tuned(site, target)
+        if "layout" not in without and takes_direct(site):
+            tuned = _tuned(site, target, without)
             output = tuned.output
         else:
             output = DEFINITIONS[node.op](site)
@@ -108,10 +118,10 @@ def group_kernel(graph: Graph, nodes: tuple[Node, ...], target: Target) -> Group
     return GroupKernel(schedule, inputs, constants, final)
 
 
-def _tuned(site: Site, target: Target) -> Tuned:
-    if takes_winograd(site):
+def _tuned(site: Site, target: Target, without: Collection[str]) -> Tuned:
+    if "winograd" not in without and takes_winograd(site):
         return winograd_convolution(site, target)
-    if takes_pairs(site, target):
+    if "pairs" not in without and takes_pairs(site, target):
         return pair_convolution(site, target)
     return direct_convolution(site, target)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,23 @@ from vdla.compiler.targets.cpu.kernel import Kernel, emit_kernel, optimize
 from vdla.compiler.targets.cpu.library import complete
 from vdla.compiler.targets.cpu.link import link
 from vdla.compiler.targets.cpu.target import Target
+from vdla.errors import LoweringError
 
 from .entry import emit_entry
 from .group import group_kernel, split_group
 from .memory import Memory, plan_memory
 from .sameness import group_key
 
-__all__ = ["CompiledRun", "CpuCode", "compile_runs"]
+__all__ = ["STEPS", "CompiledRun", "CpuCode", "compile_runs"]
+
+STEPS: Mapping[str, str] = {
+    "fusion": "operators are computed on what the one before them has just left in registers",
+    "layout": "images and weights are packed in blocks of channels, for tiles in registers",
+    "winograd": "3 x 3 convolutions of floats take a quarter of the products",
+    "pairs": "8-bit integers are multiplied by pairs in one instruction",
+    "memory": "activations that never live at the same time share memory",
+}
+"""What can be left out, and what each does."""
 
 ALIGN_BYTES = 64
 """Of every tensor: a cache line."""
@@ -70,7 +80,13 @@ class CpuCode:
     runs: tuple[CompiledRun, ...]
 
 
-def compile_runs(graph: Graph, runs: Sequence[Sequence[Node]], target: Target) -> CpuCode:
+def compile_runs(
+    graph: Graph,
+    runs: Sequence[Sequence[Node]],
+    target: Target,
+    *,
+    without: Collection[str] = (),
+) -> CpuCode:
     """Compile runs of operators, each into a function.
 
     Stages, in order:
@@ -88,12 +104,20 @@ def compile_runs(graph: Graph, runs: Sequence[Sequence[Node]], target: Target) -
     runs : sequence of sequence of Node
         Each in the graph's order; what a run reads is computed before it.
     target : Target
+    without : collection of str
+        Keys of `STEPS` to leave out.
 
     Raises
     ------
     LoweringError
-        An operator cannot be compiled.
+        An operator cannot be compiled, or there is no step of such a name.
     """
+    unknown = sorted(set(without) - set(STEPS))
+    if unknown:
+        raise LoweringError(
+            f"A step that is left out must be one of {', '.join(STEPS)}, not "
+            f"{', '.join(unknown)}: name one of these."
+        )
     module = ll.Module("network")
     kernels: dict[object, tuple[Any, int]] = {}
     blob = _Constants()
@@ -102,8 +126,8 @@ def compile_runs(graph: Graph, runs: Sequence[Sequence[Node]], target: Target) -
     for index, nodes in enumerate(runs):
         calls = []
         inputs, outputs = _borders(graph, nodes)
-        for part in _parts(graph, nodes):
-            made = group_kernel(graph, part, target)
+        for part in _parts(graph, nodes, fused="fusion" not in without):
+            made = group_kernel(graph, part, target, without)
             args = (*made.inputs.values(), *made.constants, made.output)
             key = group_key(graph, part)
             if key not in kernels:
@@ -115,7 +139,7 @@ def compile_runs(graph: Graph, runs: Sequence[Sequence[Node]], target: Target) -
             calls.append(
                 Call(function, tuple(made.inputs), constants, part[-1].outputs[0], workspace)
             )
-        memory = plan_memory(graph, calls, outputs)
+        memory = plan_memory(graph, calls, outputs, shared="memory" not in without)
         name = f"run{index}"
         emit_entry(module, name, calls, inputs, outputs, memory)
         compiled.append(CompiledRun(name, tuple(nodes), inputs, outputs, memory))
@@ -187,8 +211,10 @@ def _borders(graph: Graph, nodes: Sequence[Node]) -> tuple[tuple[str, ...], tupl
     return inputs, outputs
 
 
-def _parts(graph: Graph, nodes: Sequence[Node]) -> list[tuple[Node, ...]]:
+def _parts(graph: Graph, nodes: Sequence[Node], *, fused: bool) -> list[tuple[Node, ...]]:
     """Return the operators of a run in the groups that kernels compute."""
+    if not fused:
+        return [(node,) for node in nodes]
     inside = {node.name for node in nodes}
     parts: list[tuple[Node, ...]] = []
     for group in fusion_groups(graph):

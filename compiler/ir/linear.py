@@ -13,14 +13,14 @@ from vdla.errors import LoweringError
 
 from .printer import expr_text
 
-__all__ = ["affine", "const_bounds", "is_data", "lookup", "relax", "simplify", "uses"]
+__all__ = ["affine", "const_bounds", "is_data", "lookup", "relax", "simplify", "uses", "variables"]
 
 _Terms = dict[Expr, int]
 
 
-def uses(expr: Expr, variables: Iterable[Var]) -> bool:
+def uses(expr: Expr, wanted: Iterable[Var]) -> bool:
     """Tell whether an expression contains one of the variables."""
-    return not _variables(expr).isdisjoint(variables)
+    return not variables(expr).isdisjoint(wanted)
 
 
 def is_data(expr: Expr) -> bool:
@@ -29,11 +29,12 @@ def is_data(expr: Expr) -> bool:
 
 
 @lru_cache(maxsize=1 << 15)
-def _variables(expr: Expr) -> frozenset[Var]:
+def variables(expr: Expr) -> frozenset[Var]:
+    """Return the variables that an expression contains."""
     if isinstance(expr, Var):
         return frozenset((expr,))
     if isinstance(expr, Binary):
-        return _variables(expr.a) | _variables(expr.b)
+        return variables(expr.a) | variables(expr.b)
     return frozenset(part for part in walk(expr) if isinstance(part, Var))
 
 

@@ -19,7 +19,7 @@ def cpu(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PART]...", help="convs, networks, int8, threads, compile; without, all."
+            metavar="[PART]...", help="convs, networks, int8, threads, effects, compile."
         ),
     ] = None,
     threads: Annotated[
@@ -86,6 +86,12 @@ def _show(result: Mapping[str, Any]) -> None:
         columns += ["GFLOP/s", "peer's", "apart", "clock"]
         show_table(columns, [_cells(row) for row in measured], text_columns=3)
     for row in rows:
+        if "arena_bytes" in row:
+            arena, larger = (row[key] / 1e6 for key in ("arena_bytes", "peer_arena_bytes"))
+            typer.echo(
+                f"\n{row['name']}: {row['what']}; arena {larger:.1f} MB, with it {arena:.1f}"
+            )
+    for row in rows:
         if "cpu_seconds" in row:
             typer.echo(f"\n{row['name']} compiled cold in {row['cpu_seconds']:.1f} CPU seconds")
     for row in rows:
@@ -108,7 +114,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         wall = f"; wall {row['wall_milliseconds']:.2f}, {row['peer_wall_milliseconds']:.2f}"
     return [
         row["name"],
-        row.get("what", ""),
+        "" if "arena_bytes" in row else row.get("what", ""),
         row["peer"],
         number("milliseconds", ",.3f"),
         number("peer_milliseconds", ",.3f"),

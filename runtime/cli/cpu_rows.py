@@ -262,11 +262,66 @@ def _cold_seconds(model: str, quantized: bool) -> float:
     return float(json.loads(done.stdout))
 
 
+def _effects() -> _Part:
+    """Yield what each step of the compiler brings: time and arena without it, over those with."""
+    from vdla.compiler.cpu.pipeline import STEPS
+
+    for step, what in STEPS.items():
+        quantized = step == "pairs"
+        name = f"resnet18 {'int8' if quantized else 'float32'} without {step}"
+
+        def measure(settings: Settings, step: str = step, quantized: bool = quantized) -> Row:
+            return _without(_zoo("resnet18", quantized=quantized), step, settings)
+
+        yield {"name": name, "what": what, "peer": f"without {step}"}, measure
+
+
+def _without(graph: Graph, step: str, settings: Settings) -> Row:
+    image = _image(graph)
+    (ours, arena), (theirs, larger) = (
+        _compiled(graph, image, settings.threads, without) for without in ((), (step,))
+    )
+    apart = _apart(ours(), theirs())
+    taken = alternate([ours, theirs], settings.repeats, settings.least_seconds)
+    return {
+        **compared(*taken, threads=settings.threads),
+        "apart": apart,
+        "arena_bytes": arena,
+        "peer_arena_bytes": larger,
+    }
+
+
+def _compiled(
+    graph: Graph, image: npt.NDArray[Any], threads: int, without: tuple[str, ...]
+) -> tuple[Callable[[], npt.NDArray[Any]], int]:
+    """Return a call of a network compiled without some steps, and the bytes of its arena."""
+    from vdla.compiler.cpu.pipeline import compile_runs
+    from vdla.compiler.targets.cpu.target import host_target
+    from vdla.runtime.native import Library, aligned
+
+    code = compile_runs(graph, [graph.nodes], host_target(), without=without)
+    (run,) = code.runs
+    target = graph.tensors[run.outputs[0]]
+    output = aligned(target.shape, str(target.dtype))
+    constants = aligned(code.constants.shape, "uint8")
+    constants[:] = code.constants
+    arena = aligned((run.memory.arena_bytes,), "uint8")
+    library = Library(code.library, threads=threads)
+    bound = library.function(run.name).bind(image, output, constants, arena)
+
+    def call() -> npt.NDArray[Any]:
+        bound()
+        return output
+
+    return call, run.memory.arena_bytes
+
+
 PARTS: dict[str, Callable[[], _Part]] = {
     "convs": _convolutions,
     "networks": _networks,
     "int8": _int8,
     "threads": _threads,
+    "effects": _effects,
     "compile": _compilation,
 }
 """What can be measured alone, by name."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import llvmlite.ir as ll
 
+from vdla.compiler.ir.linear import is_data, variables
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Select, Var
 from vdla.errors import LoweringError
@@ -14,7 +15,7 @@ from vdla.errors import LoweringError
 from .convert import convert, splat
 from .types import I64
 
-__all__ = ["IndexEmitter", "Lanes", "divide", "is_index"]
+__all__ = ["IndexEmitter", "Known", "Lanes", "divide", "is_index"]
 
 Index = Any
 """A Python integer, an i64, or a vector of i64, one a lane."""
@@ -22,6 +23,20 @@ Index = Any
 
 class Lanes(int):
     """What a vectorized loop's variable is bound to: it takes as many values at once."""
+
+
+class Known:
+    """Values of indices in the block where instructions go: unrolled code uses the same often."""
+
+    def __init__(self) -> None:
+        self._block: Any = None
+        self._places: dict[Any, Index] = {}
+
+    def here(self, builder: ll.IRBuilder) -> dict[Any, Index]:
+        """Return the values by expression and bindings; none at the start of a block."""
+        if builder.block is not self._block:
+            self._block, self._places = builder.block, {}
+        return self._places
 
 
 def is_index(expr: Expr) -> bool:
@@ -48,6 +63,8 @@ class IndexEmitter:
         What each loop variable is at present.
     data : callable, optional
         Emits a call in an index, such as a load: an index that is data.
+    known : Known, optional
+        What has been emitted before.
     """
 
     def __init__(
@@ -55,8 +72,10 @@ class IndexEmitter:
         builder: ll.IRBuilder,
         bindings: Mapping[Var, Any],
         data: Callable[[Call], Any] | None = None,
+        known: Known | None = None,
     ) -> None:
         self._builder, self._bindings, self._data = builder, bindings, data
+        self._known = known
 
     def emit(self, expr: Expr) -> Index:
         """Return the value of an index expression."""
@@ -68,7 +87,7 @@ class IndexEmitter:
                 return ll.Constant(ll.VectorType(I64, bound), list(range(bound)))
             return bound
         if isinstance(expr, Binary):
-            return self._binary(expr)
+            return self._remembered(expr)
         if isinstance(expr, Select):
             condition = self.emit(expr.condition)
             if isinstance(condition, int):
@@ -84,6 +103,15 @@ class IndexEmitter:
         raise LoweringError(
             f"An index must be made of loop variables and constants, not {expr_text(expr)}."
         )
+
+    def _remembered(self, expr: Binary) -> Index:
+        if self._known is None or is_data(expr):
+            return self._binary(expr)
+        places = self._known.here(self._builder)
+        key = (expr, *(self._bindings[var] for var in variables(expr)))
+        if key not in places:
+            places[key] = self._binary(expr)
+        return places[key]
 
     def _matched(self, *values: Index) -> list[Index]:
         """Bring values to one type: integers become i64, scalars fill a vector."""

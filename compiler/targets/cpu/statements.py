@@ -16,7 +16,7 @@ from vdla.errors import LoweringError
 
 from .convert import splat
 from .element import ElementEmitter, combine
-from .index import IndexEmitter, Lanes
+from .index import IndexEmitter, Known, Lanes
 from .intrinsics import emit_intrinsic
 from .types import I1, I32, I64, POINTER, element_type, itemsize
 
@@ -57,6 +57,7 @@ class StatementEmitter:
         self._builder = ll.IRBuilder(function.append_basic_block("body"))
         self._buffers = dict(buffers)
         self._bindings: dict[Var, Any] = dict(bindings)
+        self._known = Known()
         self._lane: Var | None = None
         self._stack_bytes = 0
 
@@ -94,7 +95,7 @@ class StatementEmitter:
             )
 
     def _index(self, expr: Expr) -> Any:
-        return IndexEmitter(self._builder, self._bindings).emit(expr)
+        return IndexEmitter(self._builder, self._bindings, known=self._known).emit(expr)
 
     @contextmanager
     def _bound(self, var: Var, value: Any) -> Iterator[None]:
@@ -297,7 +298,10 @@ class StatementEmitter:
         data = is_data(offset)
         if lane is None or not (data or uses(offset, (lane,))):
             emitter = IndexEmitter(
-                self._builder, self._bindings, lambda call: self._elements(loads).emit(call)
+                self._builder,
+                self._bindings,
+                lambda call: self._elements(loads).emit(call),
+                self._known,
             )
             return self._read(self._pointer(access, emitter.emit(offset)), dtype, None)
         lanes = int(self._bindings[lane])
