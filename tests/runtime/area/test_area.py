@@ -24,6 +24,7 @@ from vdla.runtime.area.fitting import Fit, samples
 from vdla.runtime.area.kept import keep_report
 from vdla.runtime.synthesis import Contents, Report, Resources, part_of
 
+PAGE = Path(__file__).parents[3] / "docs" / "sweeps.md"
 SAMPLES = {f"{s.family}-{s.config.hash:016x}": s for s in samples()}
 
 
@@ -71,6 +72,19 @@ def test_a_fit_to_all_others_is_near() -> None:
     assert errors["lut"]["worst"] <= 0.15
     assert errors["ff"]["median"] <= 0.02
     assert errors["ff"]["worst"] <= 0.10
+
+
+def test_the_page_states_these_errors() -> None:
+    errors, page = left_out(), " ".join(PAGE.read_text("utf-8").split())
+    lut, ff = (
+        " ".join(
+            f"{100 * errors[kind][which]:.1f} %{words}"
+            for which, words in zip(("median", "worst"), after, strict=True)
+        )
+        for kind, after in (("lut", (" in the median and", " at worst")), ("ff", (" and", "")))
+    )
+    assert f"For the {errors['samples']} configurations there" in page
+    assert f"it is {lut} for LUTs, {ff} for flip-flops." in page
 
 
 def test_the_core_is_known_without_a_fit() -> None:
