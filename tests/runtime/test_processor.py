@@ -118,7 +118,7 @@ def test_what_the_processor_cannot_run_is_named(monkeypatch: pytest.MonkeyPatch)
 def test_levels_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VDLA_CACHE", str(tmp_path))
     found = [
-        vdla.compile(GRAPH, **options).cpu_level  # type: ignore[arg-type]
+        vdla.compile(floats(), **options).cpu_level  # type: ignore[arg-type]
         for options in (
             {},
             {"target": "cpu"},
