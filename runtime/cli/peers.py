@@ -112,6 +112,8 @@ def _onnxruntime_call(model: onnx.ModelProto, image: Array, threads: int) -> Cal
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors alone
+    # Else its threads still look for work while whoever comes next is timed.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
