@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.abi import LIBRARY_SYMBOL, Argument, LibraryInfo
+from vdla.abi import LIBRARY_SYMBOL, POOL_VERSION, Argument, LibraryInfo
 from vdla.arguments import whole_number
 from vdla.errors import DeviceError, InputError, ModuleError
 from vdla.processor import ELF_MACHINES, architecture, features, permit_amx
@@ -25,6 +25,8 @@ from vdla.runtime.workers import Workers, shared_workers
 __all__ = ["Call", "Function", "Library", "aligned"]
 
 Array = NDArray[Any]
+
+MOST_THREADS = 1024
 
 
 class Library:
@@ -57,6 +59,10 @@ class Library:
         self, source: bytes | str | os.PathLike[str], *, threads: int = 1, pin: bool = False
     ) -> None:
         threads = whole_number("Threads", threads, "give 1 to run on the calling thread alone")
+        if threads > MOST_THREADS:
+            raise InputError(
+                f"Threads must be at most {MOST_THREADS}, not {threads}: give one a core."
+            )
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
         _check_architecture(data)
         self._handle: _Handle | None = _Handle(data)
@@ -65,7 +71,7 @@ class Library:
         self._workers: Workers | None = None
         if threads > 1:
             functions = self._handle.functions
-            self._workers = shared_workers(self._handle, functions, self.info.pool, threads, pin)
+            self._workers = shared_workers(self._handle, functions, threads, pin)
             pool = ctypes.c_void_p.in_dll(functions, "vdla_pool")
             pool.value = self._workers.address
 
@@ -227,19 +233,25 @@ def _load(data: bytes) -> ctypes.CDLL:
     folder = cache_folder("native")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(suffix=".so", dir=folder)
-    except OSError:
-        descriptor, name = tempfile.mkstemp(suffix=".so")
+        return _load_from(data, folder)
+    except OSError:  # no such folder can be made, or nothing in it may be run
+        pass
+    try:
+        return _load_from(data, None)
+    except OSError as error:
+        raise ModuleError(
+            f"A library must be a shared object that this system loads, and it says: {error}: "
+            "compile it again; or where files may not be run, let VDLA_CACHE or TMPDIR name a "
+            "folder where they may."
+        ) from None
+
+
+def _load_from(data: bytes, folder: Path | None) -> ctypes.CDLL:
+    descriptor, name = tempfile.mkstemp(suffix=".so", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-        try:
-            return ctypes.CDLL(name)
-        except OSError as error:
-            raise ModuleError(
-                f"A library must be a shared object that this system loads, and it says: {error}: "
-                "compile it again."
-            ) from None
+        return ctypes.CDLL(name)
     finally:
         with contextlib.suppress(OSError):
             Path(name).unlink()
@@ -292,7 +304,13 @@ def _read_info(functions: ctypes.CDLL) -> LibraryInfo:
             f"A library must say what it holds, in {LIBRARY_SYMBOL}, and this one has none: "
             "give one that vdla compiled."
         ) from None
-    return LibraryInfo.from_json(ctypes.string_at(ctypes.addressof(first)))
+    info = LibraryInfo.from_json(ctypes.string_at(ctypes.addressof(first)))
+    if info.pool != POOL_VERSION:
+        raise ModuleError(
+            f"The thread pool of a library must be of version {POOL_VERSION}, not {info.pool}: "
+            "compile it again with this version of vdla."
+        )
+    return info
 
 
 def _check_features(info: LibraryInfo) -> None:

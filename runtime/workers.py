@@ -29,7 +29,7 @@ AFTER_A_RUN_US = 20
 """The same when no run is under way; long enough for the next call from Python."""
 
 _SPIN_TURNS = 5000  # in one measurement of how long a turn of waiting takes
-_pools: weakref.WeakValueDictionary[tuple[int, bool, int], Workers] = weakref.WeakValueDictionary()
+_pools: weakref.WeakValueDictionary[tuple[int, bool], Workers] = weakref.WeakValueDictionary()
 _pools_lock = threading.Lock()
 
 
@@ -104,9 +104,7 @@ class Workers:
         ctypes.memset(self.address, 0, len(self._state))
 
 
-def shared_workers(
-    handle: object, functions: ctypes.CDLL, version: int, threads: int, pin: bool
-) -> Workers:
+def shared_workers(handle: object, functions: ctypes.CDLL, threads: int, pin: bool) -> Workers:
     """Return the process's threads of this number and kind; they start with the first run.
 
     They stop when the last library that uses them is closed.
@@ -116,13 +114,11 @@ def shared_workers(
     handle : object
     functions : ctypes.CDLL
         The library that gives the code, where these are new; see `Workers`.
-    version : int
-        Of the pool in the library; only the same share.
     threads : int
     pin : bool
     """
     with _pools_lock:
-        key = (threads, pin, version)
+        key = (threads, pin)
         found = _pools.get(key)
         if found is None:
             found = _pools[key] = Workers(handle, functions, threads, pin)

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 from vdla.errors import ModuleError
 
-__all__ = ["LIBRARY_SYMBOL", "Argument", "LibraryInfo"]
+__all__ = ["LIBRARY_SYMBOL", "POOL_VERSION", "Argument", "LibraryInfo"]
 
 LIBRARY_SYMBOL = "vdla_library"
+POOL_VERSION = 1
+"""Of the thread pool in a library: its functions, and the memory that its threads share."""
+
 _FORMAT = 1
 
 
@@ -52,7 +55,7 @@ class LibraryInfo:
     requires : tuple of str
         Features of the processor, as in ``vdla.processor.features``.
     pool : int
-        The version of its thread pool; libraries of one version share threads.
+        The version of its thread pool, as in ``POOL_VERSION``.
     functions : mapping of str to tuple of Argument
         What each function takes, in the order of its pointers.
     """

@@ -157,6 +157,12 @@ def test_a_damaged_text(text: str, message: str) -> None:
         LibraryInfo.from_json(text)
 
 
+def test_another_pool_is_refused(monkeypatch: pytest.MonkeyPatch, code: bytes) -> None:
+    monkeypatch.setattr(native, "POOL_VERSION", 9)
+    with pytest.raises(ModuleError, match="pool of a library must be of version 9, not 1: compile"):
+        Library(code)
+
+
 def test_the_text_returns_what_was_said() -> None:
     info = LibraryInfo(
         architecture="armv7",
@@ -275,6 +281,11 @@ def test_a_function_that_is_not_there(two: Library) -> None:
 def test_threads_are_counted_from_one(code: bytes, threads: Any) -> None:
     with pytest.raises(InputError, match=r"Threads must be a whole number of at least 1, not"):
         Library(code, threads=threads)
+
+
+def test_threads_have_a_limit(code: bytes) -> None:
+    with pytest.raises(InputError, match="Threads must be at most 1024, not 1025: give one a core"):
+        Library(code, threads=1025)
 
 
 @pytest.mark.parametrize("align", [1, 64, 4096])

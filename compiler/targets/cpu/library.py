@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import llvmlite.ir as ll
 
-from vdla.abi import LIBRARY_SYMBOL, Argument, LibraryInfo
+from vdla.abi import LIBRARY_SYMBOL, POOL_VERSION, Argument, LibraryInfo
 
 from .fallbacks import add_fallbacks
-from .pool import POOL_VERSION, add_pool
+from .pool import add_pool
 from .target import Target
 from .types import I8
 

@@ -48,12 +48,10 @@ from llvmlite.ir.instructions import StoreAtomicInstr
 from .target import Target
 from .types import I8, I32, I64, POINTER
 
-__all__ = ["POOL_VERSION", "add_pool"]
+__all__ = ["add_pool"]
 
-POOL_VERSION = 1
-"""Libraries with the same number can share a pool: state and meaning of the functions."""
-
-# Bytes. What one thread writes often and others read has 128 to itself: two lines of 64, because
+# The state, in bytes; a change of it, or of a function above, is a new ``vdla.abi.POOL_VERSION``.
+# What one thread writes often and others read has 128 to itself: two lines of 64, because
 # processors fetch neighbours in pairs.
 _EPOCH, _SLEEPERS, _STOP = 0, 4, 8
 _ACTIVE, _BETWEEN, _AFTER, _THREADS, _SHARE = 128, 132, 136, 140, 144
