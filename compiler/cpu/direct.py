@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from vdla.compiler.te.expr import Real, as_expr
 
 from .define.site import Array, Site
 from .define.windows import accumulator, centred, finished
-from .tiles import lanes_of, pixel_tile, reduction_block
+from .tiles import Tile, pixel_tile, reduction_block, rows_at_once
 from .tuned import Tuned, parallel, unroll_all
 
 __all__ = ["Layer", "direct_convolution", "pack_weights", "takes_direct"]
@@ -130,10 +131,18 @@ class Layer:
 
         return site.compute(site.output.shape, element)
 
-    def schedule_outputs(self, out: Stage, lanes: int, target: Target) -> IterVar:
-        """Run over register tiles on all threads; return the loop at which one is summed."""
-        _, height, width = self.output
-        tile = pixel_tile(height, width, target)
+    def schedule_outputs(self, out: Stage, lanes: int, tile: Tile, element_bytes: int) -> IterVar:
+        """Run over register tiles on all threads; return the loop at which one is summed.
+
+        Parameters
+        ----------
+        out : Stage
+        lanes : int
+            Channels of a tile.
+        tile : Tile
+        element_bytes : int
+            Of a pixel's channel, and of a weight.
+        """
         *front, w, channel = out.axis
         group, lane = out.split(channel, factor=lanes)
         wo, wi = out.split(w, factor=tile.columns)
@@ -143,10 +152,17 @@ class Layer:
         else:
             ho, hi = out.split(front[1], factor=tile.rows)
             front, inner = [front[0], group, ho], [hi, wi]
+            rows = -(-self.output[1] // tile.rows)
+            pixels = prod(self.surrounded_size) * self.shape[3] * element_bytes
+            groups = -(-self.data.shape[0] // lanes)
+            some = rows_at_once(rows, pixels // rows, self.data.size * element_bytes, groups)
+            if some < rows:
+                hb, ho = out.split(ho, factor=some)
+                front = [front[0], hb, group, ho]
         out.reorder(*front, wo, *inner, lane)
         unroll_all(out, inner)
         out.vectorize(lane)
-        parallel(out, front)
+        parallel(out, front[:3])
         return wo
 
 
@@ -163,7 +179,8 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
     """
     layer = Layer.of(site)
     _, rows, columns, depth = layer.data.shape
-    lanes, block = lanes_of(target), reduction_block(depth)
+    tile, block = pixel_tile(*layer.output[1:], target), reduction_block(depth)
+    lanes = tile.vectors * target.lanes(32)
     weight = site.constant(pack_weights(layer.data, block, lanes), site.tensors[1].name)
     kind = accumulator(site.input(0).dtype)
     sizes = {"cb": depth // block, "i": rows, "j": columns, "ci": block}
@@ -191,7 +208,7 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
 
     def schedule(s: Schedule, final: Tensor) -> None:
         out = s[final]
-        _accumulate(s[sums], out, layer.schedule_outputs(out, lanes, target), block)
+        _accumulate(s[sums], out, layer.schedule_outputs(out, lanes, tile, 4), block)
         for copy in copies:
             stage = s[copy]
             stage.vectorize(stage.axis[-1])

@@ -10,7 +10,7 @@ from vdla.compiler.te import Expr, Schedule, Tensor, reduce_axis, select, sum_ov
 
 from .define.site import Array, Site
 from .direct import Layer, pack_weights, takes_direct
-from .tiles import lanes_of, reduction_block
+from .tiles import pixel_tile, reduction_block
 from .tuned import Tuned, parallel, unroll_all
 
 __all__ = ["pair_convolution", "takes_pairs"]
@@ -29,7 +29,7 @@ def takes_pairs(site: Site, target: Target) -> bool:
         and site.output.shape[-1] > 1
         and site.quantized
         and site.input(0).dtype in ("int8", "uint8")
-        and pair_product(target, lanes_of(target)) is not None
+        and pair_product(target, target.lanes(32)) is not None
     )
 
 
@@ -43,7 +43,9 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
         sums[n, ob, y, x, l] = sum(packed[n, cb, sy * y + dy * i, sx * x + dx * j, cp, k]
                                    * weight[ob, cb, i, j, cp, l, k] for cb, i, j, cp, k)
     """
-    layer, lanes = Layer.of(site), lanes_of(target)
+    layer = Layer.of(site)
+    tile = pixel_tile(*layer.output[1:], target)
+    lanes = tile.vectors * target.lanes(32)
     intrin = pair_product(target, lanes)
     assert intrin is not None
     _, rows, columns, depth = layer.data.shape
@@ -73,7 +75,7 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
 
     def schedule(s: Schedule, final: Tensor) -> None:
         out, held = s[final], s[sums]
-        at = layer.schedule_outputs(out, lanes, target)
+        at = layer.schedule_outputs(out, lanes, tile, 2)
         held.set_scope("register")
         held.compute_at(out, at)
         *steps, pairs, both = held.reduce_axis
@@ -83,9 +85,9 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
             held.unroll(few)
         else:
             steps.append(pairs)
-        *tile, lane = held.axis
-        held.reorder(*steps, *tile, lane, both)
-        unroll_all(held, tile)
+        *pixels, lane = held.axis
+        held.reorder(*steps, *pixels, lane, both)
+        unroll_all(held, pixels)
         held.vectorize(lane)
         held.tensorize(lane, intrin)
         copy = s[packed]

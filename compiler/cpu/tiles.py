@@ -1,65 +1,67 @@
-"""How much of a convolution stays in registers at a time."""
+"""How much of a convolution stays in registers, and in the cache, at a time."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from vdla.compiler.targets.cpu.target import Target
 
-__all__ = ["Tile", "lanes_of", "most_pixels", "pixel_tile", "reduction_block"]
+__all__ = ["CACHE_BYTES", "Tile", "most_pixels", "pixel_tile", "reduction_block", "rows_at_once"]
 
+CACHE_BYTES = 512 << 10
+"""A second-level cache: what is larger is read again from further away."""
 _LATENCY = 4
 """Cycles from an FMA to the next one on the same sum; two begin each cycle."""
+_LOADS = 2.5
+"""Vectors and broadcast values that arrive in a cycle."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A register tile: rows by columns of pixels, each of as many channels as lanes."""
+    """A register tile: rows by columns of pixels, each of some vectors of channels."""
 
     rows: int
     columns: int
+    vectors: int = 2
 
 
-def lanes_of(target: Target, bits: int = 32) -> int:
-    """Return the output channels of a tile: two vectors, so that what is broadcast serves two."""
-    return 2 * target.lanes(bits)
+def most_pixels(target: Target, vectors: int = 2) -> int:
+    """Return the pixels whose sums leave registers for weights and a pixel."""
+    return (target.vector_registers - vectors - 1) // vectors
 
 
-def most_pixels(target: Target) -> int:
-    """Return the pixels whose sums, two vectors each, leave room for weights and a pixel."""
-    return (target.vector_registers - 3) // 2
+def _cycles(pixels: int, vectors: int) -> float:
+    """Return the cycles of one step of a tile's reduction."""
+    return max(pixels * vectors / 2, _LATENCY, (pixels + vectors) / _LOADS)
 
 
-def _steps(pixels: int) -> int:
-    """Return the cycles of one step of a tile's reduction: two vectors a pixel, two a cycle."""
-    return max(pixels, _LATENCY)
-
-
-def _line(extent: int, tile: int) -> list[int]:
+def _line(extent: int, tile: int) -> Counter[int]:
     whole, rest = divmod(extent, tile)
-    return [tile] * whole + [rest] * bool(rest)
+    return Counter({tile: whole}) + Counter({rest: 1} if rest else {})
 
 
 def pixel_tile(height: int, width: int, target: Target) -> Tile:
     """Return the tile that covers an image in the fewest cycles; of equals, the largest.
 
     A tile at an edge that is smaller than the latency of its sums costs as much as one that fills
-    it: for 14 columns, tiles of 4 take 4 + 4 + 4 + 4 cycles, tiles of 5 take 5 + 5 + 4.
+    it: of two vectors, 14 columns in tiles of 4 take 4 + 4 + 4 + 4 cycles. One vector a pixel lets
+    14 pixels stay in 16 registers, and takes 7 cycles for half the channels.
     """
-    most = most_pixels(target)
-    best: tuple[float, int, int] | None = None
+    best: tuple[float, int, int, int] | None = None
     found = Tile(1, 1)
-    for rows in range(1, min(height, most) + 1):
-        for columns in range(1, min(width, most // rows) + 1):
-            cycles = sum(
-                _steps(h * w)
-                for h in set(_line(height, rows))
-                for w in set(_line(width, columns))
-                for _ in range(_line(height, rows).count(h) * _line(width, columns).count(w))
-            )
-            key = (cycles, -rows * columns, rows)
-            if best is None or key < best:
-                best, found = key, Tile(rows, columns)
+    for vectors in (1, 2):
+        most = most_pixels(target, vectors)
+        for rows in range(1, min(height, most) + 1):
+            for columns in range(1, min(width, most // rows) + 1):
+                cycles = sum(
+                    _cycles(h * w, vectors) * times * often
+                    for h, times in _line(height, rows).items()
+                    for w, often in _line(width, columns).items()
+                )
+                key = (cycles / vectors, -vectors, -rows * columns, rows)
+                if best is None or key < best:
+                    best, found = key, Tile(rows, columns, vectors)
     return found
 
 
@@ -67,3 +69,29 @@ def reduction_block(channels: int, most: int = 16) -> int:
     """Return how many input channels lie side by side: a divisor, so that none is made up."""
     block = max(k for k in range(1, most + 1) if channels % k == 0)
     return channels if block < 4 and channels <= 4 * most else block
+
+
+def rows_at_once(rows: int, row_bytes: int, weight_bytes: int, groups: int) -> int:
+    """Return how many rows of tiles all channels are computed for before the next ones.
+
+    Few, so that their pixels stay in the cache while one group of channels after another reads
+    them; or all, so that the weights of a group do, which are then read once.
+
+    Parameters
+    ----------
+    rows : int
+    row_bytes : int
+        Of the pixels that one row of tiles reads.
+    weight_bytes : int
+        Of all groups.
+    groups : int
+    """
+    half = CACHE_BYTES // 2
+
+    def beyond(count: int) -> tuple[int, int]:
+        blocks = -(-rows // count)
+        weights = weight_bytes * (blocks if weight_bytes > half else 1)
+        pixels = rows * row_bytes * (groups if count * row_bytes > half else 1)
+        return weights + pixels, -count
+
+    return min(range(1, rows + 1), key=beyond)

@@ -28,7 +28,7 @@ from vdla.compiler.te.expr import Real, as_expr
 from .define.site import Array, Site
 from .define.windows import finished
 from .direct import takes_direct
-from .tiles import lanes_of, most_pixels, reduction_block
+from .tiles import CACHE_BYTES, most_pixels, reduction_block
 from .tuned import Tuned, parallel, unroll_all
 
 __all__ = ["takes_winograd", "transformed_weights", "winograd_convolution"]
@@ -58,8 +58,6 @@ _OF_WEIGHTS = (
     (1 / 24, -1 / 12, 1 / 6),
     (0, 0, 1),
 )
-_CACHE_BYTES = 512 << 10
-"""A second-level cache: what is larger is read again from further away."""
 _MOST_WEIGHT_BYTES = 16 << 20
 """Of transformed weights: reading more takes longer than the products that they spare."""
 _FEW_BLOCKS = 4
@@ -132,7 +130,7 @@ def winograd_convolution(site: Site, target: Target) -> Tuned:
     assert data is not None
     batch, height, width, outputs = site.output.shape
     depth = data.shape[3]
-    lanes, block = lanes_of(target), reduction_block(depth)
+    lanes, block = 2 * target.lanes(32), reduction_block(depth)
     rows, columns = -(-height // _TILE), -(-width // _TILE)
     weight = site.constant(transformed_weights(data, block, lanes), site.tensors[1].name)
     groups, blocks, tiles = weight.shape[2], depth // block, rows * columns
@@ -235,9 +233,9 @@ def _rows_at_once(rows: int, image_bytes: int, sums_bytes: int, weight: Tensor) 
 
     def beyond(count: int) -> tuple[int, int]:
         blocks = -(-rows // count)
-        again = blocks if weight_bytes > _CACHE_BYTES else 1
+        again = blocks if weight_bytes > CACHE_BYTES else 1
         one = count * (image_bytes + sums_bytes)
-        spilled = 2 * blocks * one if one > _CACHE_BYTES else 0
+        spilled = 2 * blocks * one if one > CACHE_BYTES else 0
         return again * weight_bytes + spilled, count
 
     return min(range(1, rows + 1), key=beyond)
