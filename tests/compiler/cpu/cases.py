@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -29,6 +29,13 @@ class Case:
 
     graph: Graph
     values: Sequence[Array]
+
+    @property
+    def steps(self) -> int:
+        """About how many elements are read."""
+        (node,) = self.graph.nodes
+        inputs = sum(tensor.size for tensor in self.graph.input_tensors(node))
+        return max(self.graph.macs(node), inputs)
 
     def __str__(self) -> str:
         (node,) = self.graph.nodes
@@ -106,7 +113,7 @@ def _elementwise() -> None:
             a, b = np.abs(floats(4, 9, dtype=dtype)), floats(9, dtype=dtype)
             _add(op, [a, b], own, **result)
         grid = np.float32(list(product(EXTREMES, EXTREMES))).T
-        grid = np.abs(grid) if op == "pow" else grid
+        grid = np.abs(grid[:, ::3]) if op == "pow" else grid
         _add(op, [np.ascontiguousarray(grid[0]), np.ascontiguousarray(grid[1])], own, **result)
         for dtype in INTEGERS:
             a, b = whole(60, dtype=dtype), whole(60, dtype=dtype)
@@ -115,6 +122,7 @@ def _elementwise() -> None:
             a[20:22] = np.iinfo(dtype).min
             if op == "pow":
                 a[:40], b = np.resize([-2, -1, 0, 1, 3], 40).astype(dtype), np.minimum(b, 70)
+                a, b = a[15:31], b[15:31]
             _add(op, [a, b], own, **result)
         row = np.float32([1, 2, 3, 4])
         for constant in (0, 1):
@@ -160,35 +168,45 @@ def _windows() -> None:
     ]
     for image, window, strides, dilation, padding in shapes:
         attrs = {"dilation": dilation, "padding": padding, "strides": strides}
+        every = image[0] == 2
         for outputs, groups in ((19, 1), (image[3] * 2, image[3])):
             weight = (outputs, *window, image[3] // groups)
-            _weighted("conv2d", image, weight, attrs, 0)
-            if padding != NO_PADS or groups == 1:
+            _weighted("conv2d", image, weight, attrs, 0, every=every and groups == 1)
+            if every or groups == 1:
                 more = {"groups": groups, "output_padding": (strides[0] - 1, 0)}
-                _weighted("conv_transpose2d", image, weight, attrs | more, 0)
+                own = every and groups > 1
+                _weighted("conv_transpose2d", image, weight, attrs | more, 0, every=own)
         for multiplier in (1, 2):
             weight = (1, *window, image[3] * multiplier)
-            _weighted("depthwise_conv2d", image, weight, attrs, 3)
+            own = every and multiplier == 2
+            _weighted("depthwise_conv2d", image, weight, attrs, 3, every=own)
         pool = {"padding": padding, "strides": strides, "window": window}
-        _pools(image, pool)
+        _pools(image, pool, every=every)
     wide = {"padding": NO_PADS, "strides": STEP, "window": (6, 6)}
-    _pools((1, 6, 6, 3), wide)
+    _pools((1, 6, 6, 3), wide, every=False)
     for rows, outputs in (((3, 16), 5), ((2, 3, 7), 10), ((1, 33), 1)):
         for keep in (False, True):
-            _weighted("dense", rows, (outputs, rows[-1]), {"keep_dims": keep}, 0)
+            own = keep and rows[0] == 3
+            _weighted("dense", rows, (outputs, rows[-1]), {"keep_dims": keep}, 0, every=own)
     _add("dense", [floats(2, 3, 4), floats(5, 12)], {**FREE, "keep_dims": False}, constant=[1])
 
 
 def _weighted(
-    op: str, image: Sequence[int], weight: tuple[int, ...], attrs: Mapping[str, Any], axis: int
+    op: str,
+    image: Sequence[int],
+    weight: tuple[int, ...],
+    attrs: Mapping[str, Any],
+    axis: int,
+    *,
+    every: bool,
 ) -> None:
-    """Add a convolution or dense layer: floats, plain integers, int8 and uint8 with scales."""
+    """Add a convolution or dense layer: of floats and int8, or of every dtype and rounding."""
     channels, terms = weight[axis], int(np.prod(weight)) // weight[axis]
-    for dtype in DTYPES:
+    for dtype in DTYPES if every else ("float32",):
         operands = [floats(*s, dtype=dtype) for s in (image, weight, (channels,))]
         _add(op, operands, {**attrs, **FREE}, constant=[1, 2])
     _add(op, operands[:2], {**attrs, "clip": (-1.0, INF), "rounding": "double"})
-    for dtype in ("int8", "uint8", "int32"):
+    for dtype in ("int8", "uint8", "int32") if every else ():
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
         plain = {**attrs, "clip": (low, high), "rounding": "double"}
         _add(op, [whole(*s, dtype=dtype) for s in (image, weight)], plain)
@@ -198,6 +216,8 @@ def _weighted(
         zero = 3 if dtype == "int8" else 131
         for scales in (quant(0.03, 0 if dtype == "int8" else 99), per_channel(channels, axis)):
             if dtype == "uint8" and scales.axis is not None:
+                continue
+            if not every and (scales.axis is None or rounding == "single"):
                 continue
             operands = [whole(*image, dtype=dtype), whole(*weight, dtype=dtype), bias]
             quants = [quant(0.02, zero), scales, None, quant(spread, zero - 8)]
@@ -211,16 +231,16 @@ def _weighted(
     _add(op, small, own, constant=[1], quants=quants)
 
 
-def _pools(image: tuple[int, ...], attrs: Mapping[str, Any]) -> None:
+def _pools(image: tuple[int, ...], attrs: Mapping[str, Any], *, every: bool) -> None:
     for op in ("max_pool2d", "avg_pool2d"):
-        for dtype in DTYPES:
+        for dtype in DTYPES if every else ("float32",):
             _add(op, [floats(*image, dtype=dtype)], {**attrs, "clip": (-INF, INF)})
         x = floats(*image)
         x.reshape(-1)[::7] = np.nan
         x.reshape(-1)[1::9] = -INF
         _add(op, [x], {**attrs, "clip": (-0.5, 1.0)})
         for dtype in WHOLE:
-            for clip in (WHOLE[dtype], (5, 100)):
+            for clip in (WHOLE[dtype], (5, 100)) if every else (WHOLE[dtype],):
                 q = [quant(0.1, 3)] * 2
                 _add(op, [whole(*image, dtype=dtype)], {**attrs, "clip": clip}, quants=q)
     for dtype in ("int32", "uint8"):
@@ -240,7 +260,9 @@ def _products() -> None:
         ((1, 1), (1, 1)),
     ]
     for left, right in pairs:
-        for dtype in (*DTYPES, "int8", "int32", "int64", "uint8", "uint32"):
+        every = len(left) == 3
+        kinds = (*DTYPES, "int8", "int32", "int64", "uint8", "uint32")
+        for dtype in kinds if every else ("float32", "int8"):
             make = floats if dtype[0] == "f" else whole
             a, b = make(*left, dtype=dtype), make(*right, dtype=dtype)
             if dtype.endswith("64") and dtype[0] == "i":
@@ -315,13 +337,16 @@ def _reductions() -> None:
         ((), ()),
     ]
     for (shape, axes), keep in product(cases, (False, True)):
-        attrs = {"axes": axes, "keep_dims": keep}
+        attrs, every = (
+            {"axes": axes, "keep_dims": keep},
+            len(shape) == 3 and axes != () and not keep,
+        )
         for op in ("mean", "reduce_max", "reduce_sum"):
             own = attrs | ({"rounding": "double"} if op == "mean" else {})
-            for dtype in DTYPES:
+            for dtype in DTYPES if every else ("float32",):
                 _add(op, [floats(*shape, dtype=dtype)], own)
             if op != "mean":
-                for dtype in ("int8", "uint8", "int32", "int64", "uint32"):
+                for dtype in ("int8", "uint8", "int32", "int64", "uint32") if every else ("int8",):
                     _add(op, [np.asarray(whole(*shape, dtype=dtype))], own)
         _add("reduce_max", [np.asarray(floats(*shape) > 1)], attrs)
         for dtype, rounding in product(WHOLE, ("double", "single")):
@@ -353,49 +378,59 @@ def _any(shape: tuple[int, ...], dtype: str) -> Array:
     return floats(*shape, dtype=dtype) if dtype[0] == "f" else whole(*shape, dtype=dtype)
 
 
+def _moves(
+    x: Array, dtype: str
+) -> Iterator[tuple[str, list[Array], dict[str, Any], dict[str, Any]]]:
+    """Yield operators that move elements: inputs, attributes, and how else they are given."""
+    for perm in ((0, 3, 1, 2), (3, 2, 1, 0), (0, 1, 2, 3), (1, 0, 2, 3)):
+        yield ("transpose", [x], {"perm": perm}, {})
+    for shape in ((6, 20), (2, 1, 12, 5, 1), (120,), (4, 30), (2, 3, 4, 5), (8, 15)):
+        yield ("reshape", [x], {"shape": shape}, {})
+    for begin, end, step in (
+        ((0, 0, 0, 0), (2, 3, 4, 5), (1, 1, 1, 1)),
+        ((1, 2, 3, 4), (-1, -1, -1, -1), (-1, -2, -3, -2)),
+        ((0, 1, 1, 0), (1, 3, 4, 5), (1, 1, 2, 3)),
+    ):
+        yield ("slice", [x], {"begin": begin, "end": end, "step": step}, {})
+    for axis in range(4):
+        others = [np.take(x, [0] * k, axis) for k in (1, 3)]
+        yield ("concat", [x, *others], {"axis": axis}, {})
+    yield ("concat", [x], {"axis": 2}, {})
+    yield ("concat", [x, x[:, :1]], {"axis": 1}, {"constant": [1]})
+    yield ("expand", [x[:, :1]], {"shape": (3, 2, 6, 4, 5)}, {})
+    yield ("expand", [x[:1, :, :, :1]], {"shape": (2, 3, 4, 5)}, {})
+    real = dtype[0] == "f"
+    for mode, paddings in (
+        ("constant", ((0, 0), (1, 0), (0, 2), (0, 0))),
+        ("constant", ((0, 0), (0, 0), (0, 0), (3, 1))),
+        ("edge", ((2, 0), (0, 1), (3, 3), (0, 0))),
+        ("reflect", ((1, 1), (2, 0), (0, 5), (4, 0))),
+        ("wrap", ((1, 0), (0, 2), (5, 0), (0, 3))),
+    ):
+        value = 1.5 if real else 1
+        yield ("pad", [x], {"mode": mode, "paddings": paddings, "value": value}, {})
+    for block in (1, 2):
+        attrs = {"block": block, "padding": ((1, 0), (0, 0)), "value": 1}
+        yield ("space_to_depth", [x], attrs, {})
+    for window, strides, dilation, padding in (
+        ((2, 3), (1, 1), (1, 1), ((0, 0), (1, 2))),
+        ((2, 2), (2, 3), (1, 2), ((1, 1), (0, 1))),
+    ):
+        attrs = {"dilation": dilation, "padding": padding, "strides": strides, "value": 1}
+        yield ("unfold", [x], {**attrs, "window": window}, {})
+    for axis, indices in product(range(4), (np.int64([[1, -1], [0, -2]]), np.int32(1))):
+        for constant in ([], [1]):
+            data = [x, np.asarray(indices)]
+            yield ("gather", data, {"axis": axis}, {"constant": constant, "dtype": dtype})
+
+
 def _movement() -> None:
     for dtype in MOVED:
-        x = _any((2, 3, 4, 5), dtype)
-        for perm in ((0, 3, 1, 2), (3, 2, 1, 0), (0, 1, 2, 3), (1, 0, 2, 3)):
-            _add("transpose", [x], {"perm": perm})
-        for shape in ((6, 20), (2, 1, 12, 5, 1), (120,), (4, 30), (2, 3, 4, 5), (8, 15)):
-            _add("reshape", [x], {"shape": shape})
-        for begin, end, step in (
-            ((0, 0, 0, 0), (2, 3, 4, 5), (1, 1, 1, 1)),
-            ((1, 2, 3, 4), (-1, -1, -1, -1), (-1, -2, -3, -2)),
-            ((0, 1, 1, 0), (1, 3, 4, 5), (1, 1, 2, 3)),
-        ):
-            _add("slice", [x], {"begin": begin, "end": end, "step": step})
-        for axis in range(4):
-            others = [np.take(x, [0] * k, axis) for k in (1, 3)]
-            _add("concat", [x, *others], {"axis": axis})
-        _add("concat", [x], {"axis": 2})
-        _add("concat", [x, x[:, :1]], {"axis": 1}, constant=[1])
-        _add("expand", [x[:, :1]], {"shape": (3, 2, 6, 4, 5)})
-        _add("expand", [x[:1, :, :, :1]], {"shape": (2, 3, 4, 5)})
-        real = dtype[0] == "f"
-        for mode, paddings in (
-            ("constant", ((0, 0), (1, 0), (0, 2), (0, 0))),
-            ("constant", ((0, 0), (0, 0), (0, 0), (3, 1))),
-            ("edge", ((2, 0), (0, 1), (3, 3), (0, 0))),
-            ("reflect", ((1, 1), (2, 0), (0, 5), (4, 0))),
-            ("wrap", ((1, 0), (0, 2), (5, 0), (0, 3))),
-        ):
-            value = 1.5 if real else 1
-            _add("pad", [x], {"mode": mode, "paddings": paddings, "value": value})
-        for block in (1, 2):
-            attrs = {"block": block, "padding": ((1, 0), (0, 0)), "value": 1}
-            _add("space_to_depth", [x], attrs)
-        for window, strides, dilation, padding in (
-            ((2, 3), (1, 1), (1, 1), ((0, 0), (1, 2))),
-            ((2, 2), (2, 3), (1, 2), ((1, 1), (0, 1))),
-        ):
-            attrs = {"dilation": dilation, "padding": padding, "strides": strides, "value": 1}
-            _add("unfold", [x], {**attrs, "window": window})
-        for axis, indices in product(range(4), (np.int64([[1, -1], [0, -2]]), np.int32(1))):
-            for constant in ([], [1]):
-                data = [x, np.asarray(indices)]
-                _add("gather", data, {"axis": axis}, constant=constant, dtype=dtype)
+        seen = set()
+        for op, inputs, attrs, more in _moves(_any((2, 3, 4, 5), dtype), dtype):
+            if dtype in ("float32", "int8") or op not in seen:
+                _add(op, inputs, attrs, **more)
+            seen.add(op)
     _add(
         "gather",
         [floats(6, 3), whole(9, dtype="uint8") % 6],
@@ -433,6 +468,8 @@ def _resizes() -> None:
         ((2, 4, 4, 1), (2, 1, 7, 1)),
     ]
     for (shape, size), kind, mode in product(sizes, plain, ("nearest", "linear", "cubic")):
+        if mode == "cubic" and kind != "half_pixel":
+            continue
         scales = tuple(b / a for a, b in zip(shape, size, strict=True))
         attrs = {**base, "mode": mode, "coordinates": kind, "size": size, "scales": scales}
         _add("resize", [floats(*shape)], attrs)

@@ -13,6 +13,8 @@ from vdla.compiler.graph import OPS
 from vdla.compiler.targets.cpu.target import Target, host_target
 from vdla.runtime.native import Library
 
+MOST_STEPS = 2000
+"""Of a case that is executed scalar by scalar; machine code runs them all."""
 RTOL = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-10}
 """Half floats are rounded once here and after every step there; sums are in another order."""
 
@@ -40,7 +42,9 @@ def truth(case: Case) -> np.ndarray:
 def test_loops_of_a_definition(op: str) -> None:
     """Read nothing unwritten, and compute what the kernels do."""
     target = Target.named("x86-64-avx2")
-    for case in CASES[op]:
+    small = [case for case in CASES[op] if case.steps <= MOST_STEPS]
+    assert small
+    for case in small:
         want = truth(case)
         found = interpreted(defined(case.graph, case.values, target))
         assert (found.dtype, found.shape) == (want.dtype, want.shape), case
