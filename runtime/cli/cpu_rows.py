@@ -218,6 +218,8 @@ def _second_thread(name: str, settings: Settings) -> Row:
         "ratio_low": low,
         "ratio_high": high,
         "peer_ratio": gain(peer_one, peer_two)[0],
+        # Both threads work or wait awake all the time, so this is the same where nothing disturbs.
+        "cpu_ratio": 2 * spread_of([a.cpu / b.cpu for a, b in zip(one, two, strict=True)])[0],
         "clock": "wall",
     }
 

@@ -211,3 +211,15 @@ def test_floats_are_measured_apart_by_their_largest() -> None:
     ours, theirs = our_call(graph, image, 1)(), peer_call("onnxruntime", graph, image, 1)()
     assert cpu_rows._apart(ours, theirs) < 1e-6
     assert cpu_rows._apart(np.int8([1, 2]), np.int8([1, -2])) == 4
+
+
+def test_a_second_thread_is_measured(
+    monkeypatch: pytest.MonkeyPatch, vdla_command: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(cpu_rows, "_zoo", lambda name, quantized: floats())
+    monkeypatch.setattr(cpu_rows, "available_cores", lambda: 2)
+    (row,) = rows_of(["threads"], QUICK, quiet)
+    assert min(row["ratio"], row["peer_ratio"], row["cpu_ratio"], row["milliseconds"]) > 0
+    monkeypatch.setattr("vdla.runtime.cli.cpu_rows.rows_of", lambda *arguments: [row])
+    out = vdla_command("bench", "cpu", "threads", "--threads", "2").out
+    assert "float32, 2 threads over 1: onnxruntime gains " in out
