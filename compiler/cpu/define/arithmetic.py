@@ -1,4 +1,4 @@
-"""Integers that stand for real numbers: rescaling in 64 bits, to the bit as the host's kernels."""
+"""Integers that stand for real numbers: rescaling to the bit as the host's kernels do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ __all__ = [
 ]
 
 Rescale = Callable[[Expr, ExprLike], Expr]
-"""From an int64 and the index of its channel to an int64."""
+"""From a value and the index of its channel to an int32, or an int64 where that may not fit.
+
+The value is an int32, or an int64 that may be a bit or two longer.
+"""
 
 
 def per_channel(site: Site, values: Array, name: str, dtype: str) -> Callable[[ExprLike], Expr]:
@@ -40,6 +43,8 @@ def per_channel(site: Site, values: Array, name: str, dtype: str) -> Callable[[E
 def rescaler(site: Site, multiplier: Any, right_shift: Any, rounding: str) -> Rescale:
     """Return the function that multiplies by ``multiplier / 2**(31 + right_shift)`` and rounds.
 
+    Only the product has 64 bits; what follows it has 32 again, so that it fills twice the lanes.
+
     Parameters
     ----------
     multiplier, right_shift : int, or int32 (C,)
@@ -53,29 +58,38 @@ def rescaler(site: Site, multiplier: Any, right_shift: Any, rounding: str) -> Re
     if rounding == "single":
         by = per_channel(site, (shift + 31).astype(np.int32), "shift", "int64")
         half = per_channel(site, np.int64(1) << (shift + 30), "half", "int64")
-        return lambda x, c: (x * m(c) + half(c)) >> by(c)
+        fits = bool((shift >= 0).all())
+
+        def once(x: Expr, c: ExprLike) -> Expr:
+            scaled = (x.astype("int64") * m(c) + half(c)) >> by(c)
+            return scaled.wrap("int32") if fits and x.dtype == "int32" else scaled
+
+        return once
     right, left = np.maximum(shift, 0), np.maximum(-shift, 0)
     raised = per_channel(site, left.astype(np.int32), "left", "int64")
-    by = per_channel(site, right.astype(np.int32), "right", "int64")
-    half = per_channel(site, (np.int64(1) << right) >> 1, "half", "int64")
-    away = per_channel(site, (right > 0).astype(np.int32), "away", "int64")
+    by = per_channel(site, right.astype(np.int32), "right", "int32")
+    middle = per_channel(site, (((1 << right) - 1) >> 1).astype(np.int32), "middle", "int32")
 
-    def rescale(x: Expr, c: ExprLike) -> Expr:
-        high = ((x << raised(c)) * m(c) + (1 << 30)) >> 31
-        if left.any():
+    def twice(x: Expr, c: ExprLike) -> Expr:
+        high = ((x.astype("int64") << raised(c)) * m(c) + (1 << 30)) >> 31
+        if left.any() or x.dtype != "int32":
             high = minimum(high, (1 << 31) - 1)
+        high = high.wrap("int32")
         if not right.any():
             return high
-        # Half away from zero: add half, less one where negative, and round down.
-        return (high + half(c) + (high >> 63) * away(c)) >> by(c)
+        # Half away from zero: up where what is cut off is more than half, or half of a positive.
+        whole = high >> by(c)
+        rest = high - (whole << by(c))
+        threshold = middle(c) + high.lt(0).astype("int32")
+        return whole + threshold.lt(rest).astype("int32")
 
-    return rescale
+    return twice
 
 
 def requantize(
     site: Site, params: Any, zero_point: int, clip: tuple[float, float]
 ) -> Callable[..., Expr]:
-    """Return the function that brings an int64 to the output's scale, zero point and dtype.
+    """Return the function that brings an int32 to the output's scale, zero point and dtype.
 
     Parameters
     ----------
@@ -83,11 +97,9 @@ def requantize(
         Its ``multiplier``, ``right_shift`` and ``rounding``.
     """
     scale = rescaler(site, params.multiplier, params.right_shift, params.rounding)
-    # Rounded twice it is one of 32 bits.
-    narrow = "int32" if params.rounding == "double" else "int64"
 
     def finish(x: Expr, channel: ExprLike = 0) -> Expr:
-        return saturated(scale(x, channel).wrap(narrow), zero_point, clip, site.dtype)
+        return saturated(scale(x, channel), zero_point, clip, site.dtype)
 
     return finish
 

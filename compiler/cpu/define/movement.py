@@ -37,7 +37,7 @@ def concat(site: Site) -> Tensor:
             return value
         m, shift = params.input_multiplier[k], params.input_right_shift[k]
         scale = rescaler(site, m, shift, params.rounding)
-        centred = value.astype("int64") - params.input_zero_point[k]
+        centred = value.astype("int32") - params.input_zero_point[k]
         return saturated(scale(centred, 0), params.output_zero_point, params.clip, site.dtype)
 
     def element(*index: ExprLike) -> Expr:

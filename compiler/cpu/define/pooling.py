@@ -70,7 +70,8 @@ def _integer_means(site: Site, sums: Tensor) -> Callable[[Expr, Expr, Expr, Expr
         if factors is None:
             quotient = divide_half_away(total, by)
         else:
-            quotient = (total.astype("int64") * by.astype("int64") + (1 << 30)) >> 31
+            product = total.astype("int64") * by.astype("int64")
+            quotient = ((product + (1 << 30)) >> 31).wrap("int32")
         return saturated(quotient, 0, site.attrs["clip"], site.dtype)
 
     return mean

@@ -34,7 +34,7 @@ def add(site: Site) -> Tensor:
         terms = []
         for k in range(2):
             centred = read(site, k, index).astype("int32") - p.input_zero_point[k]
-            terms.append(scales[k](centred.astype("int64") << p.left_shift, 0))
+            terms.append(scales[k](centred << p.left_shift, 0))
         return saturated(last(terms[0] + terms[1], 0), p.output_zero_point, p.clip, site.dtype)
 
     return site.compute(site.output.shape, element)
@@ -46,9 +46,10 @@ def rescale(site: Site) -> Tensor:
         return elementwise.clip(site)
     x, p = site.input(0), rescale_params(site.graph, site.node)
     finish = requantize(site, p, p.output_zero_point, p.clip)
+    wide = "int32" if np.dtype(x.dtype).itemsize < 4 else "int64"
 
     def element(*index: ExprLike) -> Expr:
-        return finish(x[tuple(index)].astype("int64") - p.input_zero_point)
+        return finish(x[tuple(index)].astype(wide) - p.input_zero_point)
 
     return site.compute(x.shape, element)
 
@@ -62,8 +63,10 @@ def leaky_relu(site: Site) -> Tensor:
     below = rescaler(site, p.below_multiplier, p.below_right_shift, p.rounding)
 
     def element(*index: ExprLike) -> Expr:
-        centred = x[tuple(index)].astype("int64") - p.input_zero_point
-        scaled = select(centred.lt(0), below(centred, 0), above(centred, 0))
+        centred = x[tuple(index)].astype("int32") - p.input_zero_point
+        sides = below(centred, 0), above(centred, 0)
+        wide = "int64" if any(side.dtype == "int64" for side in sides) else "int32"
+        scaled = select(centred.lt(0), *(side.astype(wide) for side in sides))
         return saturated(scaled, p.output_zero_point, p.clip, site.dtype)
 
     return site.compute(x.shape, element)
@@ -85,7 +88,13 @@ def quantize(site: Site) -> Tensor:
         even = site.attrs["rounding"] == "even"
         whole = call("rint", steps) if even else round_half_away(steps)
         moved = whole.astype(exact) + zero_point(index).astype(exact)
-        return minimum(maximum(moved, low), high).astype(site.dtype)
+        inside = minimum(maximum(moved, low), high)
+        # What is inside the range already need not be held to it once more.
+        return (
+            inside.astype("int32").wrap(site.dtype)
+            if exact == "float32"
+            else inside.astype(site.dtype)
+        )
 
     return site.compute(x.shape, element)
 

@@ -39,10 +39,10 @@ def mean(site: Site) -> Tensor:
         by = Real(float(count), kind)
         return site.compute(sums.shape, lambda *i: (sums[i] / by).astype(site.dtype))
     p = mean_params(site.graph, site.node)
-    sums = _reduced(site, sum_over, "int32" if count < 1 << 22 else "int64", "sums")
+    sums = _reduced(site, sum_over, "int32" if count < 1 << 23 else "int64", "sums")
     finish = requantize(site, p, p.output_zero_point, p.clip)
     offset = p.count * p.input_zero_point
-    return site.compute(sums.shape, lambda *i: finish(sums[i].astype("int64") - offset))
+    return site.compute(sums.shape, lambda *i: finish(sums[i] - offset))
 
 
 def reduce_sum(site: Site) -> Tensor:

@@ -221,7 +221,7 @@ def finished(site: Site, folded: Sequence[int], channel: int) -> Finish:
     # The sum with its bias fits 32 bits, whatever happens to its parts.
     held = site.constant(offset.astype(np.int32), site.named("bias"))
     rescale = requantize(site, params, params.output_zero_point, clip)
-    return lambda total, c: rescale((total + held[c]).astype("int64"), c)
+    return lambda total, c: rescale(total + held[c], c)
 
 
 def _outputs(site: Site, sums: Tensor, finish: Finish) -> Tensor:
