@@ -23,6 +23,8 @@ from vdla.compiler.targets.cpu.library import complete
 DRIVER = Path(__file__).with_name("race_driver.cpp")
 ORDERS = {"monotonic": 0, "acquire": 2, "release": 3, "acq_rel": 4, "seq_cst": 5}
 REPORT = "WARNING: ThreadSanitizer: data race"
+RUNS = ((2, 1000), (3, 0), (8, 1000))
+"""Threads, and how often one that waits looks before it sleeps."""
 SIZES = {"i8": 1, "i32": 4, "i64": 8, "ptr": 8}
 
 NAME = r'%"?[-.\w]+"?'
@@ -102,8 +104,8 @@ def baseline() -> Target:
     return Target.named(levels[host_target().architecture])
 
 
-def reports(text: str, folder: Path) -> int:
-    """Return how many races are reported of a pool with this text."""
+def races(text: str, folder: Path, attempts: int = 1) -> bool:
+    """Return whether a race of a pool with this text is reported, in so many attempts."""
     if shutil.which("g++") is None:
         pytest.skip("no g++; install it with: apt-get install g++")
     # Typed pointers, as llvmlite may write them, become plain ones.
@@ -114,15 +116,15 @@ def reports(text: str, folder: Path) -> int:
     (folder / "pool.o").write_bytes(baseline().machine(opt=1).emit_object(module))
     command = ["g++", "-O1", "-fsanitize=thread", str(DRIVER), str(folder / "pool.o"), "-o", "run"]
     subprocess.run(command, check=True, cwd=folder, capture_output=True, text=True)
-    found = 0
-    for threads, turns in ((2, 1000), (3, 0), (4, 100)):
+    for threads, turns in RUNS * attempts:
         words = ["./run", str(threads), str(turns)]
         done = run(words, folder)
         if "unexpected memory mapping" in done.stderr:  # old versions want addresses not random
             done = run(["setarch", "-R", *words], folder)
         assert done.stdout == "right counts\n", done.stdout + done.stderr
-        found += done.stderr.count(REPORT)
-    return found
+        if REPORT in done.stderr:
+            return True
+    return False
 
 
 def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -132,7 +134,7 @@ def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_pool_has_no_race(tmp_path: Path) -> None:
-    assert reports(pool_text(), tmp_path) == 0
+    assert not races(pool_text(), tmp_path)
 
 
 def relaxed(pattern: str) -> Callable[[str], str]:
@@ -154,4 +156,5 @@ def relaxed(pattern: str) -> Callable[[str], str]:
     ids=["taking a piece", "reporting it done, calling workers", "seeing a call, seeing the end"],
 )
 def test_a_weaker_order_is_noticed(weaken: Callable[[str], str], tmp_path: Path) -> None:
-    assert reports(weaken(pool_text()), tmp_path) > 0
+    # Who takes a piece without its order has mostly just seen the call in order.
+    assert races(weaken(pool_text()), tmp_path, attempts=50)
