@@ -287,11 +287,35 @@ class Stage:
         self._annotate(axis, "unroll", True)
 
     def vectorize(self, axis: IterVar) -> None:
-        """Run the innermost loop in vector lanes."""
+        """Run a loop's iterations in vector lanes, on a processor.
+
+        Before: ``for i in 8: b[i] = a[i] + 1``. After ``s[b].vectorize(i)``::
+
+            b[0:8] = a[0:8] + 1
+
+        A loop whose iterations run different statements, or have buffers of their own, is unrolled
+        instead; one of no constant extent stays a loop.
+        """
         self._annotate(axis, "vectorize", True)
 
     def parallel(self, axis: IterVar) -> None:
-        """Run a loop's iterations on several processor threads."""
+        """Share a loop's iterations among a processor's threads.
+
+        Before: ``for i in 100: ...``. After ``s[b].parallel(i)``, on two threads, about::
+
+            for i in 0..49: ...        for i in 50..99: ...
+
+        A loop inside another one that is shared runs on one thread.
+
+        Raises
+        ------
+        ScheduleError
+            The loop reduces: its iterations would add to the same element at once.
+        """
+        if axis.kind == "reduce":
+            raise ScheduleError(
+                f"A parallel loop must be of data, and {axis.name} reduces: share a loop around it."
+            )
         self._annotate(axis, "parallel", True)
 
     def pragma(self, axis: IterVar, name: str, value: object = True) -> None:

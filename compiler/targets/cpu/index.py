@@ -22,7 +22,13 @@ Index = Any
 
 
 class Lanes(int):
-    """What a vectorized loop's variable is bound to: it takes as many values at once."""
+    """What a vectorized loop's variable is bound to: it takes as many values at once.
+
+    It equals nothing but itself: 4 lanes are not lane 4.
+    """
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
 
 class Known:

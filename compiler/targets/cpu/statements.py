@@ -9,7 +9,18 @@ from typing import Any
 import llvmlite.ir as ll
 
 from vdla.compiler.ir.linear import affine, is_data, uses
-from vdla.compiler.ir.stmt import Access, Alloc, Block, Buffer, For, If, Intrinsic, Stmt, Store
+from vdla.compiler.ir.stmt import (
+    Access,
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Intrinsic,
+    Stmt,
+    Store,
+    children,
+)
 from vdla.compiler.te.expr import Call, Const, Expr, Reduce, Select, Var
 from vdla.compiler.te.traverse import walk
 from vdla.errors import LoweringError
@@ -114,7 +125,7 @@ class StatementEmitter:
             for value in range(extent):
                 with self._bound(stmt.var, value):
                     self.emit(stmt.body)
-        elif stmt.kind == "parallel" and self._workspace is not None:
+        elif stmt.kind == "parallel" and self._workspace is not None and self._lane is None:
             self._parallel(stmt, extent)
         else:
             start = ll.Constant(I64, 0)
@@ -151,9 +162,10 @@ class StatementEmitter:
                 self.emit(stmt.other)
 
     def _vectorized(self, stmt: For, lanes: int) -> None:
-        if lanes == 1:
-            with self._bound(stmt.var, 0):
-                self.emit(stmt.body)
+        if lanes < 2 or not _uniform(stmt.body, stmt.var):
+            for value in range(lanes):
+                with self._bound(stmt.var, value):
+                    self.emit(stmt.body)
             return
         self._lane = stmt.var
         with self._bound(stmt.var, Lanes(lanes)):
@@ -242,7 +254,7 @@ class StatementEmitter:
         source = stmt.value.source if isinstance(stmt.value, Reduce) else stmt.value
         value = elements.emit(source)
         lanes = None if self._lane is None else int(self._bindings[self._lane])
-        across = self._lane is not None and uses(target.offset, (self._lane,))
+        across = self._lane is not None and _step(target.offset, self._lane) == 1
         if across:
             value = splat(self._builder, value, lanes)
         pointer = self._pointer(target, self._index(self._at_lane_0(target.offset)))
@@ -392,6 +404,17 @@ def _shaped(kind: Any, value: Any) -> Any:
     if isinstance(value.type, ll.VectorType):
         return ll.VectorType(kind, value.type.count)
     return kind
+
+
+def _uniform(stmt: Stmt, lane: Var) -> bool:
+    """Tell whether all lanes run the same statements, with no buffer of their own."""
+    if isinstance(stmt, For) and uses(stmt.extent, (lane,)):
+        return False
+    if isinstance(stmt, If) and uses(stmt.condition, (lane,)):
+        return False
+    if not isinstance(stmt, (For, If, Block, Store)):
+        return False
+    return all(_uniform(child, lane) for child in children(stmt))
 
 
 def _step(offset: Expr, lane: Var) -> int | None:
