@@ -61,6 +61,8 @@ def convert(builder: ll.IRBuilder, value: Any, source: str, target: str) -> Any:
     if to_float:
         return (builder.uitofp if unsigned else builder.sitofp)(value, shaped)
     if from_float:
+        if _bits(target) <= 16 or target == "int32":
+            return _saturated(builder, value, source, target, count)
         name = "llvm.fptoui.sat" if target[0] == "u" else "llvm.fptosi.sat"
         suffix = f"{_suffix(wanted, count)}.{_suffix(register_type(source), count)}"
         kind = ll.FunctionType(shaped, [value.type])
@@ -71,6 +73,43 @@ def convert(builder: ll.IRBuilder, value: Any, source: str, target: str) -> Any:
     return _between_integers(builder, value, source, target, shaped)
 
 
+def _saturated(
+    builder: ll.IRBuilder, value: Any, source: str, target: str, count: int | None
+) -> Any:
+    """Return floats as integers of at most 32 bits, held to their range first.
+
+    LLVM has an intrinsic for it, which it does a lane at a time where the processor has no such
+    instruction.
+    """
+    if source == "float16":
+        value = builder.fpext(value, _shaped(ll.FloatType(), count))
+        source = "float32"
+    scalar = register_type(source)
+
+    def number(x: float) -> Any:
+        return splat(builder, ll.Constant(scalar, x), count)
+
+    least, greatest = _limits(target)
+    # The greatest int32 is no float32; the one below it is brought up to it at last.
+    rounded = source == "float32" and target == "int32"
+    most = 2147483520.0 if rounded else float(greatest)
+    held = builder.select(builder.fcmp_ordered("ord", value, value), value, number(0.0))
+    for sign, bound in (("<", float(least)), (">", most)):
+        limit = number(bound)
+        held = builder.select(builder.fcmp_ordered(sign, held, limit), limit, held)
+    whole = builder.fptosi(held, _shaped(I32, count))
+    if rounded:
+        over = builder.fcmp_ordered(">", value, number(most))
+        whole = builder.select(over, splat(builder, ll.Constant(I32, greatest), count), whole)
+    return (
+        builder.trunc(whole, _shaped(register_type(target), count)) if target != "int32" else whole
+    )
+
+
+def _shaped(kind: Any, count: int | None) -> Any:
+    return kind if count is None else ll.VectorType(kind, count)
+
+
 def _single_to_odd(builder: ll.IRBuilder, value: Any, count: int | None) -> Any:
     """Return a double as a float that rounds to the same half: the lost bits make the last one odd.
 
@@ -79,15 +118,12 @@ def _single_to_odd(builder: ll.IRBuilder, value: Any, count: int | None) -> Any:
     of FMA and correctly rounded sums, 2008.
     """
 
-    def shaped(kind: Any) -> Any:
-        return kind if count is None else ll.VectorType(kind, count)
-
     def splatted(number: int) -> Any:
         return splat(builder, ll.Constant(I32, number), count)
 
-    single = builder.fptrunc(value, shaped(ll.FloatType()))
+    single = builder.fptrunc(value, _shaped(ll.FloatType(), count))
     back = builder.fpext(single, value.type)
-    bits = builder.bitcast(single, shaped(I32))
+    bits = builder.bitcast(single, _shaped(I32, count))
     size, before = (_intrinsic(builder, "llvm.fabs", x, count) for x in (back, value))
     beyond = builder.fcmp_ordered(">", size, before)
     towards_zero = builder.select(beyond, builder.sub(bits, splatted(1)), bits)

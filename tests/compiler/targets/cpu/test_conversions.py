@@ -1,6 +1,8 @@
-"""Half floats on every level of this machine's, with instructions for them and without."""
+"""Conversions on every level of this machine's, with instructions for them and without."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ def around_ties() -> np.ndarray:
 
 
 @pytest.mark.parametrize("level", MINE)
-def test_conversions_are_numpys(level: str) -> None:
+def test_half_floats_are_numpys(level: str) -> None:
     target = LEVELS[level]
     with np.errstate(all="ignore"):
         given = [around_ties(), around_ties().astype(np.float32)]
@@ -45,3 +47,34 @@ def test_conversions_are_numpys(level: str) -> None:
         for found, want in zip(computed(library, several, "end"), wanted, strict=True):
             np.testing.assert_array_equal(found, want)
             assert (np.signbit(found) == np.signbit(want))[~np.isnan(want)].all()
+
+
+EDGES = [2.0**k + d for k in (7, 8, 15, 16, 31, 32, 63, 64) for d in (-1.5, -1.0, -0.5, 0.0, 0.5)]
+NUMBERS = [0.0, -0.0, 0.99, 1.5, 77.7, math.nan, math.inf, 1e30, *EDGES]
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+def nearest(x: float, dtype: str) -> int:
+    """Towards zero, and no further than the dtype reaches."""
+    limits = np.iinfo(dtype)
+    if math.isnan(x):
+        return 0
+    if math.isinf(x):
+        return limits.max if x > 0 else limits.min
+    return min(max(math.trunc(x), limits.min), limits.max)
+
+
+@pytest.mark.parametrize("level", MINE)
+def test_floats_become_the_nearest_integers(level: str) -> None:
+    target, several, wanted = LEVELS[level], [], []
+    for source in ("float16", "float32", "float64"):
+        with np.errstate(over="ignore"):
+            values = np.array([*NUMBERS, *(-x for x in NUMBERS)]).astype(source)
+        x = placeholder(values.shape, source, "x")
+        for dtype in INTEGERS:
+            y = compute(values.shape, lambda i, x=x, dtype=dtype: x[i].astype(dtype), "y")
+            several.append(Defined(default_schedule(y, target), y, {x: values}))
+            wanted.append([nearest(float(value), dtype) for value in values])
+    with Library(compiled(several, target)) as library:
+        for found, want in zip(computed(library, several, "end"), wanted, strict=True):
+            assert found.tolist() == want
