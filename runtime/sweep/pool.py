@@ -109,7 +109,12 @@ def _client(scheduler: Any, workers: int) -> Iterator[Client]:
             yield client
         return
     # No dashboard, no port beyond this machine; workers end with this process.
-    settings = {"distributed.scheduler.allowed-failures": _TRIES}
+    settings = {
+        "distributed.scheduler.allowed-failures": _TRIES,
+        "distributed.scheduler.worker-saturation": 1.0,  # who is idle takes the next point
+        "distributed.worker.profile.enabled": False,  # it samples each worker's stack
+        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 128 << 20,
+    }
     with (
         dask.config.set(settings),
         LocalCluster(
