@@ -25,12 +25,15 @@ from vdla.compiler.te.expr import Real, as_expr
 from .define.site import Array, Site
 from .define.windows import accumulator, centred, finished
 from .tiles import Tile, pixel_tile, reduction_block, rows_at_once
-from .tuned import Tuned, parallel, unroll_all
+from .tuned import Tuned, parallel, unroll_all, unrolled_steps
 
-__all__ = ["Layer", "direct_convolution", "pack_weights", "takes_direct"]
-
-_UNROLLED = 4
-"""Steps of the reduction whose loads may overlap the sums before them."""
+__all__ = [
+    "Layer",
+    "direct_convolution",
+    "pack_weights",
+    "schedule_packed",
+    "takes_direct",
+]
 
 
 def takes_direct(site: Site) -> bool:
@@ -114,6 +117,14 @@ class Layer:
         inside += [at.lt(before + size) for at, before, after, size in sides if after]
         return select(all_of(*inside), value, fill) if inside else value
 
+    def packed(self, site: Site, block: int) -> Tensor:
+        """Return the input with its margin, channels in blocks: (N, C / block, H, W, block)."""
+        return site.compute(
+            (self.shape[0], self.shape[3] // block, *self.surrounded_size, block),
+            lambda n, cb, h, w, ci: self.surrounded(site, n, h, w, cb * block + ci),
+            "packed",
+        )
+
     @property
     def surrounded_size(self) -> tuple[int, int]:
         """Height and width of the input with its margin."""
@@ -186,14 +197,7 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
     sizes = {"cb": depth // block, "i": rows, "j": columns, "ci": block}
     axes = cb, i, j, ci = tuple(reduce_axis(size, name) for name, size in sizes.items())
     (sy, sx), (dy, dx) = layer.strides, layer.dilation
-    copies: tuple[Tensor, ...] = ()
-    if not layer.in_place:
-        packed = site.compute(
-            (layer.shape[0], depth // block, *layer.surrounded_size, block),
-            lambda n, cb, h, w, ci: layer.surrounded(site, n, h, w, cb * block + ci),
-            "packed",
-        )
-        copies = (packed,)
+    copies = () if layer.in_place else (layer.packed(site, block),)
 
     def total(n: Expr, ob: Expr, h: Expr, w: Expr, lane: Expr) -> Expr:
         place = h * sy + i * dy, w * sx + j * dx
@@ -210,11 +214,15 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
         out = s[final]
         _accumulate(s[sums], out, layer.schedule_outputs(out, lanes, tile, 4), block)
         for copy in copies:
-            stage = s[copy]
-            stage.vectorize(stage.axis[-1])
-            parallel(stage, list(stage.axis[:3]))
+            schedule_packed(s[copy])
 
     return Tuned(layer.finished(site, sums, lanes), (sums, *copies), schedule)
+
+
+def schedule_packed(copy: Stage) -> None:
+    """Copy rows of blocks on all threads, a block at a time."""
+    copy.vectorize(copy.axis[-1])
+    parallel(copy, list(copy.axis[:3]))
 
 
 def _accumulate(sums: Stage, out: Stage, at: IterVar, block: int) -> None:
@@ -222,14 +230,6 @@ def _accumulate(sums: Stage, out: Stage, at: IterVar, block: int) -> None:
     sums.set_scope("register")
     sums.compute_at(out, at)
     *steps, ci = sums.reduce_axis
-    if block > _UNROLLED and block % _UNROLLED == 0:
-        many, few = sums.split(ci, factor=_UNROLLED)
-        steps += [many, few]
-        sums.unroll(few)
-    else:
-        steps.append(ci)
-        if block <= _UNROLLED:
-            sums.unroll(ci)
-    sums.reorder(*steps, *sums.axis)
+    sums.reorder(*steps, *unrolled_steps(sums, ci, block), *sums.axis)
     unroll_all(sums, sums.axis[:-1])
     sums.vectorize(sums.axis[-1])

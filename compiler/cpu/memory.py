@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.network.memory import Life, place
+from vdla.compiler.targets.cpu.types import ALIGN_BYTES, aligned
 
 if TYPE_CHECKING:
     from .pipeline import Call
 
 __all__ = ["Memory", "plan_memory"]
-
-_ALIGN_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -59,18 +58,14 @@ def plan_memory(
         for name in call.inputs:
             if name in last:
                 last[name] = k
-    sizes = [_aligned(graph.tensors[t].size * graph.tensors[t].dtype.itemsize) for t in first]
+    sizes = [aligned(graph.tensors[t].size * graph.tensors[t].dtype.itemsize) for t in first]
     spans = [Life(first[t], last[t]) for t in first]
-    sizes += [_aligned(call.workspace_bytes) for call in calls]
+    sizes += [aligned(call.workspace_bytes) for call in calls]
     spans += [Life(k, k) for k in range(len(calls))]
     offsets, end = place(sizes, spans, shared=shared)
     return Memory(
         tensors=dict(zip(first, offsets, strict=False)),
         workspaces=tuple(offsets[len(first) :]),
-        arena_bytes=max(end, _ALIGN_BYTES),
+        arena_bytes=max(end, ALIGN_BYTES),
         unshared_bytes=sum(sizes),
     )
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGN_BYTES) * _ALIGN_BYTES

@@ -11,12 +11,9 @@ from vdla.compiler.te import Expr, Schedule, Tensor, reduce_axis, select, sum_ov
 from .define.site import Array, Site
 from .direct import Layer, pack_weights, takes_direct
 from .tiles import pixel_tile, reduction_block
-from .tuned import Tuned, parallel, unroll_all
+from .tuned import Tuned, parallel, unroll_all, unrolled_steps
 
 __all__ = ["pair_convolution", "takes_pairs"]
-
-_UNROLLED = 4
-"""Pairs whose loads may overlap the sums before them."""
 
 
 def takes_pairs(site: Site, target: Target) -> bool:
@@ -79,12 +76,7 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
         held.set_scope("register")
         held.compute_at(out, at)
         *steps, pairs, both = held.reduce_axis
-        if block // 2 > _UNROLLED and block // 2 % _UNROLLED == 0:
-            many, few = held.split(pairs, factor=_UNROLLED)
-            steps += [many, few]
-            held.unroll(few)
-        else:
-            steps.append(pairs)
+        steps += unrolled_steps(held, pairs, block // 2)
         *pixels, lane = held.axis
         held.reorder(*steps, *pixels, lane, both)
         unroll_all(held, pixels)

@@ -16,6 +16,7 @@ from vdla.compiler.targets.cpu.kernel import Kernel, emit_kernel, optimize
 from vdla.compiler.targets.cpu.library import complete
 from vdla.compiler.targets.cpu.link import link
 from vdla.compiler.targets.cpu.target import Target
+from vdla.compiler.targets.cpu.types import ALIGN_BYTES, aligned
 from vdla.errors import LoweringError
 
 from .entry import emit_entry
@@ -33,9 +34,6 @@ STEPS: Mapping[str, str] = {
     "memory": "activations that never live at the same time share memory",
 }
 """What can be left out, and what each does."""
-
-ALIGN_BYTES = 64
-"""Of every tensor: a cache line."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +185,7 @@ class _Constants:
         data = np.ascontiguousarray(array).tobytes()
         if data not in self._places:
             self._places[data] = self._end
-            room = -len(data) % ALIGN_BYTES
+            room = aligned(len(data)) - len(data)
             self._parts.append(np.frombuffer(data + bytes(room), np.uint8))
             self._end += len(data) + room
         return self._places[data]

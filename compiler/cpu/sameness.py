@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
-
-import numpy as np
 
 from vdla.compiler.graph import Graph, Node, Tensor
+from vdla.compiler.graph.keys import frozen, quant_key
 
 __all__ = ["group_key"]
 
@@ -27,7 +25,7 @@ def group_key(graph: Graph, nodes: Sequence[Node]) -> Hashable:
         key.append(
             (
                 node.op,
-                _frozen(node.attrs),
+                frozen(node.attrs),
                 tuple(numbers[name] for name in (*node.inputs, *node.outputs)),
                 tuple(map(_tensor, tensors)),
             )
@@ -37,18 +35,4 @@ def group_key(graph: Graph, nodes: Sequence[Node]) -> Hashable:
 
 def _tensor(tensor: Tensor) -> Hashable:
     value = None if tensor.data is None else tensor.data.tobytes() if tensor.size == 1 else True
-    quant = tensor.quant
-    scales = None
-    if quant is not None:
-        scales = (quant.scale.tobytes(), quant.zero_point.tobytes(), quant.axis)
-    return (tensor.shape, str(tensor.dtype), value, scales)
-
-
-def _frozen(value: Any) -> Hashable:
-    if isinstance(value, np.ndarray):
-        return (value.shape, str(value.dtype), value.tobytes())
-    if hasattr(value, "items"):
-        return tuple(sorted((name, _frozen(one)) for name, one in value.items()))
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_frozen, value))
-    return value if isinstance(value, Hashable) else repr(value)
+    return (tensor.shape, str(tensor.dtype), value, quant_key(tensor.quant))

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from vdla.compiler.te import IterVar, Schedule, Stage, Tensor
 
-__all__ = ["Tuned", "parallel", "unroll_all"]
+__all__ = ["Tuned", "parallel", "unroll_all", "unrolled_steps"]
+
+_UNROLLED = 4
+"""Steps of a reduction whose loads may overlap the sums before them."""
 
 
 @dataclass(frozen=True)
@@ -42,3 +45,14 @@ def parallel(stage: Stage, axes: Sequence[IterVar]) -> None:
     for axis in axes[1:]:
         spread = stage.fuse(spread, axis)
     stage.parallel(spread)
+
+
+def unrolled_steps(stage: Stage, axis: IterVar, extent: int) -> list[IterVar]:
+    """Unroll some steps of a reduction's innermost loop; return the loops that it becomes."""
+    if extent > _UNROLLED and extent % _UNROLLED == 0:
+        many, few = stage.split(axis, factor=_UNROLLED)
+        stage.unroll(few)
+        return [many, few]
+    if extent <= _UNROLLED:
+        stage.unroll(axis)
+    return [axis]

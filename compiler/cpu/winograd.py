@@ -7,6 +7,7 @@ matrices are those of the interpolation points 0, 1, -1, 2, -2 and infinity.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -18,18 +19,17 @@ from vdla.compiler.te import (
     Schedule,
     Stage,
     Tensor,
-    all_of,
     reduce_axis,
     select,
     sum_over,
 )
-from vdla.compiler.te.expr import Real, as_expr
+from vdla.compiler.te.expr import as_expr
 
 from .define.site import Array, Site
 from .define.windows import finished
-from .direct import takes_direct
+from .direct import Layer, schedule_packed, takes_direct
 from .tiles import CACHE_BYTES, most_pixels, reduction_block
-from .tuned import Tuned, parallel, unroll_all
+from .tuned import Tuned, parallel, unroll_all, unrolled_steps
 
 __all__ = ["takes_winograd", "transformed_weights", "winograd_convolution"]
 
@@ -62,7 +62,6 @@ _MOST_WEIGHT_BYTES = 16 << 20
 """Of transformed weights: reading more takes longer than the products that they spare."""
 _FEW_BLOCKS = 4
 """So few blocks do not keep threads busy: each step is then spread over them by itself."""
-_UNROLLED = 4
 
 
 def takes_winograd(site: Site) -> bool:
@@ -126,7 +125,7 @@ def winograd_convolution(site: Site, target: Target) -> Tuned:
         products[n, i, j, ob, p, l] = sum(image[n, i, j, p, c] * weight[i, j, ob, c, l] for c)
         out[n, y, x, o] = (A' m A)[y % 4, x % 4], m the 6 x 6 products of o's lane and tile
     """
-    x, data = site.input(0), site.value(1)
+    data = site.value(1)
     assert data is not None
     batch, height, width, outputs = site.output.shape
     depth = data.shape[3]
@@ -134,7 +133,7 @@ def winograd_convolution(site: Site, target: Target) -> Tuned:
     rows, columns = -(-height // _TILE), -(-width // _TILE)
     weight = site.constant(transformed_weights(data, block, lanes), site.tensors[1].name)
     groups, blocks, tiles = weight.shape[2], depth // block, rows * columns
-    packed = _packed(site, x, rows, columns, block)
+    packed = _packed(site, rows, columns, block)
 
     def half(n: Expr, i: Expr, b: Expr, p: Expr, cb: Expr, c: Expr) -> Expr:
         y, left = (p // columns) * _TILE, (p % columns) * _TILE
@@ -202,16 +201,14 @@ def winograd_convolution(site: Site, target: Target) -> Tuned:
         tile.vectorize(lane)
         _in_registers(s[back], tile, some, (0, 3, 4, 2, 1, 5))
         spread = _image_stage(s[moved], s[half_done], vector)
-        products = _product_stage(s, sums, most_pixels(target))
+        products = _product_stage(s, sums, most_pixels(target), block)
         if around is None:
             parallel(s[moved], spread)
             parallel(s[products], list(s[products].leaves[:4]))
         else:
             s[moved].compute_at(out, around)
             s[products].compute_at(out, around)
-        copy = s[packed]
-        copy.vectorize(copy.axis[-1])
-        parallel(copy, list(copy.axis[:3]))
+        schedule_packed(s[packed])
 
     return Tuned(output, (packed, half_done, moved, sums, back, total), schedule)
 
@@ -241,17 +238,15 @@ def _rows_at_once(rows: int, image_bytes: int, sums_bytes: int, weight: Tensor) 
     return min(range(1, rows + 1), key=beyond)
 
 
-def _packed(site: Site, x: Tensor, rows: int, columns: int, block: int) -> Tensor:
+def _packed(site: Site, rows: int, columns: int, block: int) -> Tensor:
     """Return the image in blocks of channels with zeros around, to whole tiles."""
-    batch, height, width, channels = x.shape
-    (top, _), (left, _) = site.attrs["padding"]
-
-    def copied(n: Expr, cb: Expr, h: Expr, w: Expr, ci: Expr) -> Expr:
-        inside = all_of(h.ge(top), h.lt(top + height), w.ge(left), w.lt(left + width))
-        return select(inside, x[n, h - top, w - left, cb * block + ci], Real(0.0, x.dtype))
-
-    full = (batch, channels // block, rows * _TILE + 2, columns * _TILE + 2, block)
-    return site.compute(full, copied, "packed")
+    layer = Layer.of(site)
+    whole = (rows * _TILE + 2, columns * _TILE + 2)
+    (top, bottom), (left, right) = (
+        (before, size - before - extent)
+        for (before, _), size, extent in zip(layer.padding, whole, layer.shape[1:3], strict=True)
+    )
+    return replace(layer, padding=((top, bottom), (left, right))).packed(site, block)
 
 
 def _in_registers(stage: Stage, host: Stage, at: IterVar, order: Sequence[int]) -> None:
@@ -273,7 +268,7 @@ def _image_stage(moved: Stage, half: Stage, vector: int) -> list[IterVar]:
     return [n, cb]
 
 
-def _product_stage(s: Schedule, sums: Tensor, pixels: int) -> Tensor:
+def _product_stage(s: Schedule, sums: Tensor, pixels: int, block: int) -> Tensor:
     """Multiply matrices, some tiles by two vectors of channels in registers."""
     held = s.cache_write(sums, "register")
     stage = s[sums]
@@ -285,12 +280,7 @@ def _product_stage(s: Schedule, sums: Tensor, pixels: int) -> Tensor:
     inner = s[held]
     inner.compute_at(stage, po)
     cb, ci = inner.reduce_axis
-    steps = [cb, ci]
-    if inner.reduce_axis[1].extent.value % _UNROLLED == 0:  # type: ignore[attr-defined]
-        many, few = inner.split(ci, factor=_UNROLLED)
-        steps = [cb, many, few]
-        inner.unroll(few)
-    inner.reorder(*steps, *inner.axis)
+    inner.reorder(cb, *unrolled_steps(inner, ci, block), *inner.axis)
     unroll_all(inner, inner.axis[:-1])
     inner.vectorize(inner.axis[-1])
     return sums

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Hashable
 
 from vdla.compiler.graph import Graph, Tensor
+from vdla.compiler.graph.keys import frozen, quant_key
 
 from .draft import Draft
 
@@ -30,7 +28,13 @@ def common_subexpressions(graph: Graph) -> Graph:
             continue
         inputs = tuple(same.get(t, t) for t in current.inputs)
         output = draft.tensors[current.outputs[0]]
-        key = (current.op, inputs, _frozen(current.attrs), str(output.dtype), _quant(output))
+        key = (
+            current.op,
+            inputs,
+            frozen(current.attrs),
+            str(output.dtype),
+            quant_key(output.quant),
+        )
         first = known.setdefault(key, output.name)
         if first != output.name and output.name not in graph.outputs:
             draft.substitute(output.name, first)
@@ -42,22 +46,4 @@ def common_subexpressions(graph: Graph) -> Graph:
 def _content(tensor: Tensor) -> Hashable:
     if tensor.data is None:
         return tensor.name
-    return (tensor.shape, str(tensor.dtype), _quant(tensor), tensor.data.tobytes())
-
-
-def _quant(tensor: Tensor) -> Hashable:
-    quant = tensor.quant
-    if quant is None:
-        return None
-    scale = (str(quant.scale.dtype), quant.scale.tobytes())
-    return (quant.axis, scale, quant.zero_point.tobytes())
-
-
-def _frozen(value: Any) -> Hashable:
-    if isinstance(value, Mapping):
-        return tuple((key, _frozen(item)) for key, item in sorted(value.items()))
-    if isinstance(value, np.ndarray):
-        return (value.shape, str(value.dtype), value.tobytes())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(map(_frozen, value))
-    return repr(value)
+    return (tensor.shape, str(tensor.dtype), quant_key(tensor.quant), tensor.data.tobytes())

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .tensor import IterVar, Tensor
 
 __all__ = [
+    "FOLD",
     "Binary",
     "Call",
     "Cast",
@@ -38,7 +39,7 @@ __all__ = [
     "select",
 ]
 
-_FOLD: dict[str, Callable[[int, int], int]] = {
+FOLD: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -53,6 +54,7 @@ _FOLD: dict[str, Callable[[int, int], int]] = {
     "==": lambda a, b: int(a == b),
     "and": lambda a, b: int(bool(a) and bool(b)),
 }
+"""What each operation makes of two integers."""
 
 
 class Operators:
@@ -347,7 +349,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     """Return ``left op right``; what constants make of it at once, is made of it."""
     a, b = _operands(op, left, right)
     if isinstance(a, Const) and isinstance(b, Const):
-        return Const(_FOLD[op](a.value, b.value), _dtype(op, a.dtype))
+        return Const(FOLD[op](a.value, b.value), _dtype(op, a.dtype))
     if isinstance(b, Const):
         if b.value == 0 and op in ("+", "-", ">>", "<<"):
             return a

@@ -9,7 +9,7 @@ import llvmlite.ir as ll
 
 from vdla.compiler.ir.linear import is_data, variables
 from vdla.compiler.ir.printer import expr_text
-from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Select, Var
+from vdla.compiler.te.expr import FOLD, Binary, Call, Cast, Const, Expr, Pick, Select, Var
 from vdla.errors import LoweringError
 
 from .convert import convert, splat
@@ -144,7 +144,7 @@ class IndexEmitter:
     def _binary(self, expr: Binary) -> Index:
         a, b = self.emit(expr.a), self.emit(expr.b)
         if isinstance(a, int) and isinstance(b, int):
-            return _FOLD[expr.op](a, b)
+            return FOLD[expr.op](a, b)
         op, build = expr.op, self._builder
         if op == "*" and isinstance(a, int) and a == 1:
             return b
@@ -172,23 +172,6 @@ class IndexEmitter:
             lanes = (a if _is_vector(a) else b).type.count
             a, b = (splat(self._builder, value, lanes) for value in (a, b))
         return self._builder.and_(a, b)
-
-
-_FOLD: dict[str, Any] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-    ">>": lambda a, b: a >> b,
-    "<<": lambda a, b: a << b,
-    "<": lambda a, b: int(a < b),
-    "<=": lambda a, b: int(a <= b),
-    "==": lambda a, b: int(a == b),
-    "and": lambda a, b: int(bool(a) and bool(b)),
-}
 
 
 def _is_vector(value: Index) -> bool:

@@ -29,14 +29,13 @@ from .convert import splat
 from .element import ElementEmitter, combine
 from .index import IndexEmitter, Known, Lanes
 from .intrinsics import emit_intrinsic
-from .types import I1, I32, I64, POINTER, element_type, itemsize
+from .types import ALIGN_BYTES, I1, I32, I64, POINTER, aligned, element_type, itemsize
 
 __all__ = ["StatementEmitter"]
 
 STACK_BYTES = 4 << 20
 """Most that the buffers of one function may take on a thread's stack, which has 8 MiB."""
 
-_ALIGN_BYTES = 64
 _PARALLEL = "vdla_parallel"
 
 
@@ -230,7 +229,7 @@ class StatementEmitter:
 
     def _on_stack(self, kind: Any, name: str) -> Any:
         pointer = ll.IRBuilder(self._entry).alloca(kind, name=name)
-        pointer.type, pointer.align = POINTER, _ALIGN_BYTES
+        pointer.type, pointer.align = POINTER, ALIGN_BYTES
         return pointer
 
     def _pointer(self, access: Access, offset: Any) -> Any:
@@ -379,17 +378,13 @@ class Workspace:
     def take(self, size: int) -> int:
         """Return where a buffer of so many bytes begins."""
         place = self._taken
-        self._taken += _aligned(size)
+        self._taken += aligned(size)
         self.bytes = max(self.bytes, self._taken)
         return place
 
     def give_back(self, size: int) -> None:
         """End the life of the last buffer taken, of so many bytes."""
-        self._taken -= _aligned(size)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGN_BYTES) * _ALIGN_BYTES
+        self._taken -= aligned(size)
 
 
 def _as_i64(value: Any) -> Any:

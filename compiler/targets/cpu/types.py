@@ -8,7 +8,22 @@ import llvmlite.ir as ll
 
 from vdla.errors import LoweringError
 
-__all__ = ["I1", "I8", "I32", "I64", "POINTER", "element_type", "itemsize", "register_type"]
+__all__ = [
+    "ALIGN_BYTES",
+    "I1",
+    "I8",
+    "I32",
+    "I64",
+    "POINTER",
+    "aligned",
+    "element_type",
+    "itemsize",
+    "register_type",
+]
+
+ALIGN_BYTES = 64
+"""Of every buffer: a cache line, and the widest vector."""
+
 
 I1, I8, I32, I64 = (ll.IntType(bits) for bits in (1, 8, 32, 64))
 POINTER = ll.PointerType()
@@ -45,3 +60,8 @@ def register_type(dtype: str) -> Any:
 def itemsize(dtype: str) -> int:
     """Return the bytes of an element in memory."""
     return _SIZES.get(dtype) or element_type(dtype).width // 8
+
+
+def aligned(size: int) -> int:
+    """Return bytes rounded up to a multiple of `ALIGN_BYTES`."""
+    return -(-size // ALIGN_BYTES) * ALIGN_BYTES
