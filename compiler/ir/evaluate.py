@@ -9,7 +9,7 @@ from vdla.compiler.te.traverse import map_expr, walk
 
 from .printer import expr_text
 
-__all__ = ["Env", "Evaluator", "exact_bounds"]
+__all__ = ["Env", "Evaluator", "exact_bounds", "exact_values"]
 
 Env = list[int]
 """Value of every loop variable, by slot."""
@@ -50,10 +50,10 @@ class Evaluator:
         return expr_text(named)
 
 
-def exact_bounds(
-    expr: Expr, loops: Sequence[tuple[Var, Expr]], limit: int = 1 << 16
-) -> tuple[int, int] | None:
-    """Return the least and greatest value of an expression by running its loops.
+def exact_values(
+    expr: Expr, loops: Sequence[tuple[Var, Expr]], limit: int = 1 << 16, most: int | None = None
+) -> set[int] | None:
+    """Return every value of an expression by running its loops.
 
     Parameters
     ----------
@@ -62,11 +62,13 @@ def exact_bounds(
         Enclosing loops and their extents, outermost first.
     limit : int
         Most iterations tried.
+    most : int, optional
+        Most values looked for.
 
     Returns
     -------
-    tuple of int or None
-        None where nothing runs, or more than ``limit`` iterations would.
+    set of int or None
+        None where more iterations would run than ``limit``, or more values come than ``most``.
     """
     needed = {part for part in walk(expr) if isinstance(part, Var)}
     kept: list[tuple[Var, Expr]] = []
@@ -78,16 +80,15 @@ def exact_bounds(
     env = evaluator.env
     slots = [(evaluator.slot(var), evaluator.compile(extent)) for var, extent in kept]
     value = evaluator.compile(expr)
-    seen: list[int] = []
+    seen: set[int] = set()
     steps = 0
 
     def run(depth: int) -> bool:
         nonlocal steps
         if depth == len(slots):
             steps += 1
-            found = value(env)
-            seen[:] = [min(seen[0], found), max(seen[1], found)] if seen else [found, found]
-            return steps <= limit
+            seen.add(value(env))
+            return steps <= limit and (most is None or len(seen) <= most)
         slot, extent = slots[depth]
         for at in range(extent(env)):
             env[slot] = at
@@ -95,4 +96,15 @@ def exact_bounds(
                 return False
         return True
 
-    return (seen[0], seen[1]) if run(0) and seen else None
+    return seen if run(0) else None
+
+
+def exact_bounds(
+    expr: Expr, loops: Sequence[tuple[Var, Expr]], limit: int = 1 << 16
+) -> tuple[int, int] | None:
+    """Return the least and greatest value of an expression by running its loops.
+
+    None where nothing runs, or more than ``limit`` iterations would; see `exact_values`.
+    """
+    seen = exact_values(expr, loops, limit)
+    return (min(seen), max(seen)) if seen else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from vdla.compiler.te.expr import Expr, Var
 from vdla.compiler.te.intrin import TensorIntrin
@@ -24,6 +24,7 @@ __all__ = [
     "Stmt",
     "Store",
     "children",
+    "map_indices",
     "map_stmt",
     "walk_stmts",
 ]
@@ -201,3 +202,19 @@ def map_stmt(stmt: Stmt, visit: Callable[[Stmt], Stmt | None]) -> Stmt:
     if isinstance(stmt, Block):
         return Block(tuple(map_stmt(child, visit) for child in stmt.stmts))
     return stmt
+
+
+def map_indices(stmt: Stmt, index: Callable[[Expr], Expr], value: Callable[[Expr], Expr]) -> Stmt:
+    """Rebuild a statement that holds no other: its offsets and conditions, and what it stores."""
+    changed: dict[str, Any] = {}
+    for one in fields(stmt):
+        held = getattr(stmt, one.name)
+        if isinstance(held, Access):
+            changed[one.name] = Access(held.buffer, index(held.offset))
+        elif isinstance(held, tuple) and held and isinstance(held[0], Access):
+            changed[one.name] = tuple(Access(a.buffer, index(a.offset)) for a in held)
+        elif isinstance(held, tuple) and held and isinstance(held[0], Condition):
+            changed[one.name] = tuple(replace(c, value=index(c.value)) for c in held)
+        elif isinstance(held, Expr):
+            changed[one.name] = value(held)
+    return replace(stmt, **changed)

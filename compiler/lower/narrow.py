@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 from vdla.compiler.ir.linear import const_bounds, is_data, simplify
-from vdla.compiler.ir.stmt import Access, Alloc, Block, Condition, For, If, Stmt
+from vdla.compiler.ir.stmt import Alloc, Block, For, If, Stmt, map_indices
 from vdla.compiler.te.expr import Binary, Const, Expr, Select, Var
 from vdla.compiler.te.traverse import map_expr
 from vdla.errors import LoweringError
@@ -44,18 +43,7 @@ def _statement(stmt: Stmt, loops: _Loops) -> Stmt:
         return If(condition, _statement(stmt.then, loops), _statement(stmt.other, loops))
     if isinstance(stmt, Alloc):
         return replace(stmt, body=_statement(stmt.body, loops))
-    changed: dict[str, Any] = {}
-    for one in fields(stmt):
-        held = getattr(stmt, one.name)
-        if isinstance(held, Access):
-            changed[one.name] = Access(held.buffer, _settled(held.offset, loops))
-        elif isinstance(held, tuple) and held and isinstance(held[0], Access):
-            changed[one.name] = tuple(Access(a.buffer, _settled(a.offset, loops)) for a in held)
-        elif isinstance(held, tuple) and held and isinstance(held[0], Condition):
-            changed[one.name] = tuple(replace(c, value=_settled(c.value, loops)) for c in held)
-        elif isinstance(held, Expr):
-            changed[one.name] = _value(held, loops)
-    return replace(stmt, **changed)
+    return map_indices(stmt, lambda e: _settled(e, loops), lambda e: _value(e, loops))
 
 
 def _settled(expr: Expr, loops: _Loops) -> Expr:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
-from vdla.compiler.ir.evaluate import Evaluator
+from vdla.compiler.ir.evaluate import exact_values
 from vdla.compiler.ir.linear import simplify
-from vdla.compiler.ir.stmt import (
-    Access,
-    Alloc,
-    Block,
-    For,
-    If,
-    Stmt,
-    children,
-)
+from vdla.compiler.ir.stmt import Alloc, Block, For, If, Stmt, children, map_indices
 from vdla.compiler.te.expr import Const, Expr, Var, binary
 from vdla.compiler.te.traverse import map_expr, walk
 
 __all__ = ["version_tails"]
 
 _Loops = tuple[tuple[Var, Expr], ...]
-_MOST_STEPS = 1 << 16
 
 
 def version_tails(body: Stmt) -> Stmt:
@@ -82,39 +72,8 @@ def _values(extent: Expr, loops: _Loops, var: Var) -> tuple[int, int] | None:
     used = {part for part in walk(extent) if isinstance(part, Var)}
     if var not in used or not used <= {v for v, _ in loops}:
         return None
-    found = _taken(extent, [(v, e) for v, e in loops if v in used])
+    found = exact_values(extent, loops, most=2)
     return (min(found), max(found)) if found is not None and len(found) == 2 else None
-
-
-def _taken(extent: Expr, loops: list[tuple[Var, Expr]]) -> set[int] | None:
-    """Return every value that an extent takes, None where its loops are not counted out."""
-    evaluator = Evaluator()
-    slots = [evaluator.slot(var) for var, _ in loops]
-    limits = [limit for _, limit in loops]
-    if any(
-        isinstance(part, Var) and part not in {v for v, _ in loops}
-        for limit in limits
-        for part in walk(limit)
-    ):
-        return None
-    ends = [evaluator.compile(limit) for limit in limits]
-    value, env = evaluator.compile(extent), evaluator.env
-    found: set[int] = set()
-    steps = 0
-
-    def run(depth: int) -> bool:
-        nonlocal steps
-        if depth == len(slots):
-            steps += 1
-            found.add(value(env))
-            return steps <= _MOST_STEPS and len(found) <= 2
-        for at in range(ends[depth](env)):
-            env[slots[depth]] = at
-            if not run(depth + 1):
-                return False
-        return True
-
-    return found if run(0) else None
 
 
 def _with(stmt: Stmt, extent: Expr, value: int) -> Stmt:
@@ -126,9 +85,6 @@ def _with(stmt: Stmt, extent: Expr, value: int) -> Stmt:
     def settled(expr: Expr) -> Expr:
         return simplify(map_expr(expr, visit))
 
-    def place(access: Access) -> Access:
-        return Access(access.buffer, settled(access.offset))
-
     def rebuild(stmt: Stmt) -> Stmt:
         if isinstance(stmt, For):
             return For(stmt.var, settled(stmt.extent), rebuild(stmt.body), stmt.kind)
@@ -138,15 +94,6 @@ def _with(stmt: Stmt, extent: Expr, value: int) -> Stmt:
             return If(settled(stmt.condition), rebuild(stmt.then), rebuild(stmt.other))
         if isinstance(stmt, Block):
             return Block(tuple(map(rebuild, stmt.stmts)))
-        changed: dict[str, Any] = {}
-        for one in fields(stmt):
-            held = getattr(stmt, one.name)
-            if isinstance(held, Access):
-                changed[one.name] = place(held)
-            elif one.name in ("loads", "operands"):
-                changed[one.name] = tuple(map(place, held))
-            elif one.name == "value":
-                changed[one.name] = map_expr(held, visit)
-        return replace(stmt, **changed)
+        return map_indices(stmt, settled, lambda e: map_expr(e, visit))
 
     return rebuild(stmt)
