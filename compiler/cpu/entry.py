@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llvmlite.ir as ll
 
 from vdla.compiler.targets.cpu.types import I8, I32, I64, POINTER
 
+from .calls import Call
 from .memory import Memory
-
-if TYPE_CHECKING:
-    from .pipeline import Call
 
 __all__ = ["emit_entry"]
 

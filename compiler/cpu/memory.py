@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.network.memory import Life, place
 from vdla.compiler.targets.cpu.types import ALIGN_BYTES, aligned
 
-if TYPE_CHECKING:
-    from .pipeline import Call
+from .calls import Call
 
 __all__ = ["Memory", "plan_memory"]
 

@@ -19,6 +19,7 @@ from vdla.compiler.targets.cpu.target import Target
 from vdla.compiler.targets.cpu.types import ALIGN_BYTES, aligned
 from vdla.errors import LoweringError
 
+from .calls import Call
 from .entry import emit_entry
 from .group import group_kernel, split_group
 from .memory import Memory, plan_memory
@@ -148,28 +149,6 @@ def compile_runs(
     parsed, machine = optimize(module, target)
     library = link(machine.emit_object(parsed), target)
     return CpuCode(target, library, constants, tuple(compiled))
-
-
-@dataclass(frozen=True)
-class Call:
-    """A kernel's place in a run.
-
-    Attributes
-    ----------
-    function : llvmlite.ir.Function
-    inputs : tuple of str
-        Tensors of the graph.
-    constants : tuple of int
-        Where they lie, in bytes.
-    output : str
-    workspace_bytes : int
-    """
-
-    function: Any
-    inputs: tuple[str, ...]
-    constants: tuple[int, ...]
-    output: str
-    workspace_bytes: int
 
 
 class _Constants:

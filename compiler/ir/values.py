@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Read, Real, Select, Var
+from vdla.compiler.te.ranges import dtype_range
 from vdla.errors import LoweringError
 from vdla.isa import RQ_PACK
 
@@ -188,10 +189,7 @@ def saturate(value: Any, dtype: str) -> Any:
         return wrap(value, dtype)
     if dtype == "bool":
         return int(bool(value))
-    bits = _BITS[dtype]
-    least, greatest = (
-        (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "i" else (0, (1 << bits) - 1)
-    )
+    least, greatest = dtype_range(dtype)
     if isinstance(value, float):
         value = 0 if value != value else trunc(max(least, min(greatest, value)))
     return max(least, min(greatest, value))

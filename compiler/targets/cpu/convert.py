@@ -6,6 +6,8 @@ from typing import Any
 
 import llvmlite.ir as ll
 
+from vdla.compiler.te.ranges import dtype_range
+
 from .types import I32, register_type
 
 __all__ = ["convert", "splat", "wrapped"]
@@ -26,13 +28,6 @@ def splat(builder: ll.IRBuilder, value: Any, lanes: int | None) -> Any:
 
 def _bits(dtype: str) -> int:
     return 1 if dtype == "bool" else int(dtype.lstrip("uintfloa"))
-
-
-def _limits(dtype: str) -> tuple[int, int]:
-    if dtype == "bool":
-        return 0, 1
-    bits = _bits(dtype)
-    return (0, (1 << bits) - 1) if dtype[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 def convert(builder: ll.IRBuilder, value: Any, source: str, target: str) -> Any:
@@ -89,7 +84,7 @@ def _saturated(
     def number(x: float) -> Any:
         return splat(builder, ll.Constant(scalar, x), count)
 
-    least, greatest = _limits(target)
+    least, greatest = dtype_range(target)
     # The greatest int32 is no float32; the one below it is brought up to it at last.
     rounded = source == "float32" and target == "int32"
     most = 2147483520.0 if rounded else float(greatest)
@@ -150,7 +145,7 @@ def _suffix(kind: Any, count: int | None) -> str:
 def _between_integers(
     builder: ll.IRBuilder, value: Any, source: str, target: str, shaped: Any
 ) -> Any:
-    (low, high), (least, greatest) = _limits(source), _limits(target)
+    (low, high), (least, greatest) = dtype_range(source), dtype_range(target)
     count = value.type.count if isinstance(value.type, ll.VectorType) else None
     unsigned = source[0] in "ub"
     compare = builder.icmp_unsigned if unsigned else builder.icmp_signed

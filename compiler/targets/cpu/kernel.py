@@ -20,7 +20,7 @@ from .statements import StatementEmitter, Workspace
 from .target import Target
 from .types import I32, POINTER
 
-__all__ = ["Kernel", "KernelCode", "compile_kernels", "emit_kernel", "optimize"]
+__all__ = ["Kernel", "KernelCode", "emit_kernel", "optimize"]
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,3 @@ def optimize(module: ll.Module, target: Target) -> tuple[llvm.ModuleRef, llvm.Ta
     dump("optimized", lambda: str(parsed))
     dump("assembly", lambda: machine.emit_assembly(parsed))
     return parsed, machine
-
-
-def compile_kernels(kernels: Sequence[Kernel], target: Target) -> tuple[bytes, list[KernelCode]]:
-    """Return an object file with a function a kernel, and what each needs."""
-    module = ll.Module("kernels")
-    codes = [emit_kernel(module, kernel) for kernel in kernels]
-    parsed, machine = optimize(module, target)
-    return machine.emit_object(parsed), codes
