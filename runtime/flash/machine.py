@@ -143,6 +143,8 @@ class Machine:
                     "of version 3.0 or later, or name another Python with --python"
                 )
         code, said = self._channel.failure()
+        if code is None and not said:
+            raise self._lost()
         if code == _NO_COMMAND or "No such file" in said:
             raise DeviceError(
                 f"A board must have Python, and {self.name} has no {python}: name one with --python"

@@ -23,6 +23,8 @@ _CONNECT_SECONDS = 15.0
 _ANSWER_SECONDS = 60.0  # a board's processor is slow at key exchange, and may be busy
 _KEEPALIVE_SECONDS = 10
 _DEAD_MILLISECONDS = 60_000  # a board that lost its power does not say so
+_GONE = (OSError, EOFError, paramiko.SSHException)
+"""What paramiko raises when the other end hangs up: which one, its threads' race decides."""
 
 
 class Connection:
@@ -97,6 +99,8 @@ class Connection:
             self._connect(password=password, look_for_keys=False, allow_agent=False)
         except paramiko.AuthenticationException:
             raise self._refused("the password is wrong, or passwords are not accepted") from None
+        except paramiko.SSHException as error:
+            raise self._no_ssh(error) from None
         self.password = password
 
     def _refused(self, why: str) -> DeviceError:
@@ -109,7 +113,7 @@ class Connection:
     def _no_ssh(self, error: Exception) -> DeviceError:
         return DeviceError(
             f"An SSH server must answer at {self.host} port {self.port}, and what does is none: "
-            f"{error}: check the address and the port, USER@HOST:PORT"
+            f"{str(error) or 'it hangs up'}: check the address and the port, USER@HOST:PORT"
         )
 
     def _connect(self, **how: Any) -> None:
@@ -133,7 +137,7 @@ class Connection:
                 "with ssh, or give vdla flash --accept-new-host-key; if not, another machine "
                 "answers in its place"
             ) from None
-        except OSError as error:
+        except (OSError, EOFError) as error:
             raise self._no_ssh(error) from None
         transport = self._client.get_transport()
         assert transport is not None
@@ -170,9 +174,10 @@ class Connection:
         try:
             channel = transport.open_session(timeout=_ANSWER_SECONDS)
             channel.exec_command(command)
-        except (paramiko.SSHException, OSError) as error:
+        except _GONE as error:
             raise DeviceError(
-                f"{self.name} must start a command, and it does not: {error}: try again, or try: "
+                f"{self.name} must start a command, and it does not: "
+                f"{str(error) or 'it hung up'}: try again, or try: "
                 f"ssh {self.name} true"
             ) from None
         return SshChannel(channel)
@@ -197,13 +202,16 @@ class SshChannel:
 
     def write(self, data: bytes) -> None:
         """Send all of `data`."""
-        self._channel.sendall(data)
+        try:
+            self._channel.sendall(data)
+        except _GONE as error:
+            raise ConnectionError(*error.args) from None
 
     def readline(self) -> bytes:
         """Return the next line; nothing at the end."""
         try:
             return bytes(self._lines.readline())
-        except (OSError, paramiko.SSHException):
+        except _GONE:
             return b""
 
     def failure(self) -> tuple[int | None, str]:
@@ -214,7 +222,8 @@ class SshChannel:
 
     def close(self) -> None:
         """Hang up."""
-        self._channel.close()
+        with suppress(*_GONE):
+            self._channel.close()
 
 
 class _NewHost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,14 +14,15 @@ import pytest
 
 import vdla
 from tests.arm.conftest import Board
-from tests.arm.server import free_port
+from tests.arm.server import Wire, free_port
 from tests.arm.userland import BARE_PYTHON, USER
 from tests.runtime.flash.conftest import write_overlay
 from vdla.bitstreams import BIT
 from vdla.errors import DeviceError
 from vdla.runtime.flash.address import Address
 from vdla.runtime.flash.connect import on_board
-from vdla.runtime.flash.machine import File
+from vdla.runtime.flash.machine import File, Machine
+from vdla.runtime.flash.ssh import Connection
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +100,32 @@ def test_nobody_answers(flash: Any) -> None:
     port = free_port()
     assert f"127.0.0.1 port {port} refuses connections: wait" in flash(host=f"127.0.0.1:{port}")
     assert "name must lead to an address, and board.invalid does not" in flash(host="board.invalid")
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "said"),
+    [
+        (30, "An SSH server must answer at 127.0.0.1 port {port}, and what does is none: it hangs"),
+        (5000, "{user}@127.0.0.1 hung up while vdla started there: run the same command again"),
+    ],
+)
+def test_a_wire_cut_before_anything_is_copied(
+    board: Board, wire: Wire, flash: Any, nbytes: int, said: str
+) -> None:
+    wire.cut_after(nbytes)
+    assert said.format(port=wire.port, user=USER) in flash(host=f"{USER}@127.0.0.1:{wire.port}")
+
+
+def test_a_wire_that_breaks_under_the_writing_thread(board: Board, wire: Wire) -> None:
+    """Paramiko then raises what its socket says, not what its reading thread found."""
+    address = Address("127.0.0.1", USER, wire.port)
+    connection = Connection(address, identity=board.identity, accept_new_host_key=True)
+    machine = Machine(connection.name, connection.open)
+    connection._client.get_transport().sock.shutdown(socket.SHUT_WR)
+    with pytest.raises(DeviceError, match="hung up while vdla started there: run the same"):
+        machine.call("describe")
+    machine.close()
+    connection.close()
 
 
 def test_nobody_is_let_in(flash: Any, monkeypatch: pytest.MonkeyPatch, board: Board) -> None:
