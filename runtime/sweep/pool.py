@@ -13,6 +13,7 @@ from vdla.errors import InputError, VdlaError
 from vdla.runtime.devices import HARDWARE
 
 from .evaluate import build, failure, measure
+from .local import TRIES, local_client
 from .networks import Networks
 from .points import Point
 
@@ -31,9 +32,6 @@ Pool = Callable[[Sequence[Job]], Iterator[tuple[str, dict[str, Any]]]]
 
 _PATIENCE = "20s"
 """For a scheduler's answer."""
-
-_TRIES = 3
-"""Workers that a point may take down with it before it is given up."""
 
 
 @contextmanager
@@ -66,7 +64,7 @@ def open_pool(networks: Networks, workers: int | None, scheduler: Any) -> Iterat
     if scheduler is None and count == 1:
         yield _serial(networks)
         return
-    with _client(scheduler, count) as client:
+    with local_client(count) if scheduler is None else _client(scheduler) as client:
         yield _dask(networks, client)
 
 
@@ -90,42 +88,20 @@ def _serial(networks: Networks) -> Pool:
 
 
 @contextmanager
-def _client(scheduler: Any, workers: int) -> Iterator[Client]:
-    import dask
-    from distributed import Client, LocalCluster
+def _client(scheduler: Any) -> Iterator[Client]:
+    from distributed import Client
 
     if isinstance(scheduler, Client):
         yield scheduler
         return
-    if scheduler is not None:
-        try:
-            client = Client(scheduler, timeout=_PATIENCE)
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"A scheduler must answer at its address, not {scheduler!r} ({error}): start one "
-                "with `dask scheduler`."
-            ) from None
-        with client:
-            yield client
-        return
-    # No dashboard, no port beyond this machine; workers end with this process.
-    settings = {
-        "distributed.scheduler.allowed-failures": _TRIES,
-        "distributed.scheduler.worker-saturation": 1.0,  # who is idle takes the next point
-        "distributed.worker.profile.enabled": False,  # it samples each worker's stack
-        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 128 << 20,
-    }
-    with (
-        dask.config.set(settings),
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            silence_logs=50,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    try:
+        client = Client(scheduler, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"A scheduler must answer at its address, not {scheduler!r} ({error}): start one "
+            "with `dask scheduler`."
+        ) from None
+    with client:
         yield client
 
 
@@ -173,7 +149,7 @@ def _lost(error: BaseException) -> dict[str, Any]:
 
     found = failure(error)
     if isinstance(error, KilledWorker):
-        found["reason"] = f"the workers that took it up ended, {_TRIES} or more: out of memory?"
+        found["reason"] = f"the workers that took it up ended, {TRIES} or more: out of memory?"
     return {**found, "passing": True}
 
 

@@ -22,6 +22,7 @@ from vdla.compiler.graph import Graph
 from vdla.config import TINY
 from vdla.errors import InputError
 from vdla.runtime.sweep import Store
+from vdla.runtime.sweep.local import local_client
 
 
 def small() -> Graph:
@@ -231,6 +232,17 @@ def test_a_scheduler_whose_worker_is_killed(tmp_path: Path, whole: pd.DataFrame)
         )
     assert killed == [3]
     pd.testing.assert_frame_equal(table, whole)
+
+
+def test_workers_have_this_process_s_environment_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the process that they are forked from outlives a sweep."""
+    seen = []
+    for value in ("one", "another"):
+        monkeypatch.setenv("VDLA_ANY", value)
+        with local_client(1) as client:
+            seen.append(client.submit(os.environ.get, "VDLA_ANY", pure=False).result())
+            assert client.submit(os.environ.get, "OMP_NUM_THREADS").result() == "1"
+    assert seen == ["one", "another"]
 
 
 def test_a_scheduler_must_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
