@@ -50,7 +50,11 @@ def local_client(workers: int) -> Iterator[Client]:
         "distributed.scheduler.allowed-failures": TRIES,
         "distributed.scheduler.worker-saturation": 1.0,  # who is idle takes the next point
         "distributed.worker.multiprocessing-method": method,
-        "distributed.worker.profile.enabled": False,  # it samples each worker's stack
+        # Whatever a worker does beside a point interrupts it.
+        "distributed.worker.profile.enabled": False,
+        "distributed.worker.memory.monitor-interval": "1s",
+        "distributed.admin.system-monitor.interval": "5s",
+        "distributed.admin.tick.interval": "1s",
         "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
     }
     with (
