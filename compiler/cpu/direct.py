@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -24,7 +24,7 @@ from vdla.compiler.te.expr import Real, as_expr
 
 from .define.site import Array, Site
 from .define.windows import accumulator, centred, finished
-from .tiles import Tile, pixel_tile, reduction_block, rows_at_once
+from .tiles import Tile, pixel_tile, reduction_block, rows_at_once, tile_cycles
 from .tuned import Tuned, parallel, unroll_all, unrolled_steps
 
 __all__ = [
@@ -71,6 +71,8 @@ class Layer:
     strides, dilation : tuple of int
     padding : tuple of (int, int)
         Rows before and after, columns before and after.
+    flat : bool
+        Whether tiles are cut from all pixels in a row, and not from the image's rows.
     """
 
     dense: bool
@@ -80,6 +82,7 @@ class Layer:
     strides: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
     padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+    flat: bool = False
 
     @classmethod
     def of(cls, site: Site) -> Layer:
@@ -93,6 +96,28 @@ class Layer:
         attrs = (site.attrs[name] for name in ("strides", "dilation", "padding"))
         batch, height, width, _ = site.output.shape
         return cls(False, data, x.shape, (batch, height, width), *attrs)
+
+    def tiled(self, target: Target) -> tuple[Layer, Tile]:
+        """Return the layer, flat where that covers its pixels in fewer cycles, and its tile."""
+        found: list[tuple[float, Layer, Tile]] = []
+        for layer in (self, replace(self, flat=True)):
+            tile = pixel_tile(*layer.tiled_size, target)
+            found.append((tile_cycles(tile, *layer.tiled_size), layer, tile))
+        _, layer, tile = min(found, key=lambda one: one[0])
+        return layer, tile
+
+    @property
+    def tiled_size(self) -> tuple[int, int]:
+        """Rows and columns that tiles are cut from."""
+        _, height, width = self.output
+        return (1, height * width) if self.flat else (height, width)
+
+    def position(self, h: Expr, w: Expr, i: Expr, j: Expr) -> tuple[Expr, Expr]:
+        """Return the row and the column, with the margin, that one of the tiles' pixels reads."""
+        (sy, sx), (dy, dx) = self.strides, self.dilation
+        if self.flat:
+            h, w = w // self.output[2], w % self.output[2]
+        return h * sy + i * dy, w * sx + j * dx
 
     @property
     def in_place(self) -> bool:
@@ -132,12 +157,14 @@ class Layer:
         return top + self.shape[1] + bottom, left + self.shape[2] + right
 
     def finished(self, site: Site, sums: Tensor, lanes: int) -> Tensor:
-        """Return the node's output from sums of shape (N, O / lanes, H, W, lanes)."""
+        """Return the node's output from sums of shape (N, O / lanes, *tiled_size, lanes)."""
         finish = finished(site, (1,) if self.dense else (1, 2, 3), 0)
 
         def element(*index: Expr) -> Expr:
             channel = as_expr(index[-1])
             n, h, w = (0, 0, index[0]) if self.dense else index[:3]
+            if self.flat:
+                h, w = 0, h * self.output[2] + w
             return finish(sums[n, channel // lanes, h, w, channel % lanes], channel)
 
         return site.compute(site.output.shape, element)
@@ -156,10 +183,12 @@ class Layer:
         """
         *front, w, channel = out.axis
         group, lane = out.split(channel, factor=lanes)
+        if self.flat:
+            w = out.fuse(front.pop(), w)
         wo, wi = out.split(w, factor=tile.columns)
         inner = [wi]
-        if self.dense:
-            front = [group]
+        if self.dense or self.flat:
+            front.append(group)
         else:
             ho, hi = out.split(front[1], factor=tile.rows)
             front, inner = [front[0], group, ho], [hi, wi]
@@ -188,27 +217,26 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
 
     Pixels that are read once, and have no margin, are read where they lie.
     """
-    layer = Layer.of(site)
+    layer, tile = Layer.of(site).tiled(target)
     _, rows, columns, depth = layer.data.shape
-    tile, block = pixel_tile(*layer.output[1:], target), reduction_block(depth)
+    block = reduction_block(depth)
     lanes = tile.vectors * target.lanes(32)
     weight = site.constant(pack_weights(layer.data, block, lanes), site.tensors[1].name)
     kind = accumulator(site.input(0).dtype)
     sizes = {"cb": depth // block, "i": rows, "j": columns, "ci": block}
     axes = cb, i, j, ci = tuple(reduce_axis(size, name) for name, size in sizes.items())
-    (sy, sx), (dy, dx) = layer.strides, layer.dilation
     copies = () if layer.in_place else (layer.packed(site, block),)
 
     def total(n: Expr, ob: Expr, h: Expr, w: Expr, lane: Expr) -> Expr:
-        place = h * sy + i * dy, w * sx + j * dx
+        place = layer.position(h, w, i, j)
         if copies:
             element: Expr = copies[0][(n, cb, *place, ci)]
         else:
             element = layer.pixel(site, n, *place, cb * block + ci)
         return sum_over(element.astype(kind) * weight[ob, cb, i, j, ci, lane].astype(kind), axes)
 
-    batch, height, width = layer.output
-    sums = site.compute((batch, weight.shape[0], height, width, lanes), total, "sums")
+    shape = (layer.output[0], weight.shape[0], *layer.tiled_size, lanes)
+    sums = site.compute(shape, total, "sums")
 
     def schedule(s: Schedule, final: Tensor) -> None:
         out = s[final]

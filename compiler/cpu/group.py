@@ -16,7 +16,7 @@ from .direct import direct_convolution, takes_direct
 from .pairs import pair_convolution, takes_pairs
 from .schedule import default_schedule
 from .tuned import Tuned
-from .winograd import takes_winograd, winograd_convolution
+from .winograd import algorithm_for, winograd_convolution
 
 __all__ = ["GroupKernel", "group_kernel", "split_group"]
 
@@ -119,8 +119,9 @@ def group_kernel(
 
 
 def _tuned(site: Site, target: Target, without: Collection[str]) -> Tuned:
-    if "winograd" not in without and takes_winograd(site):
-        return winograd_convolution(site, target)
+    winograd = None if "winograd" in without else algorithm_for(site)
+    if winograd is not None:
+        return winograd_convolution(site, winograd, target)
     if "pairs" not in without and takes_pairs(site, target):
         return pair_convolution(site, target)
     return direct_convolution(site, target)

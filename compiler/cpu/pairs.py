@@ -10,7 +10,7 @@ from vdla.compiler.te import Expr, Schedule, Tensor, reduce_axis, select, sum_ov
 
 from .define.site import Array, Site
 from .direct import Layer, pack_weights, takes_direct
-from .tiles import pixel_tile, reduction_block
+from .tiles import reduction_block
 from .tuned import Tuned, parallel, unroll_all, unrolled_steps
 
 __all__ = ["pair_convolution", "takes_pairs"]
@@ -40,8 +40,7 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
         sums[n, ob, y, x, l] = sum(packed[n, cb, sy * y + dy * i, sx * x + dx * j, cp, k]
                                    * weight[ob, cb, i, j, cp, l, k] for cb, i, j, cp, k)
     """
-    layer = Layer.of(site)
-    tile = pixel_tile(*layer.output[1:], target)
+    layer, tile = Layer.of(site).tiled(target)
     lanes = tile.vectors * target.lanes(32)
     intrin = pair_product(target, lanes)
     assert intrin is not None
@@ -51,7 +50,6 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
     weight = site.constant(_weights(layer.data, block, lanes), site.tensors[1].name)
     sizes = {"cb": even // block, "i": rows, "j": columns, "cp": block // 2, "k": 2}
     axes = cb, i, j, cp, k = tuple(reduce_axis(size, name) for name, size in sizes.items())
-    (sy, sx), (dy, dx) = layer.strides, layer.dilation
 
     def widened(n: Expr, cb: Expr, h: Expr, w: Expr, cp: Expr, k: Expr) -> Expr:
         channel = cb * block + cp * 2 + k
@@ -63,12 +61,13 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
     )
 
     def total(n: Expr, ob: Expr, h: Expr, w: Expr, lane: Expr) -> Expr:
-        pair = packed[n, cb, h * sy + i * dy, w * sx + j * dx, cp, k]
+        y, x = layer.position(h, w, i, j)
+        pair = packed[n, cb, y, x, cp, k]
         factor = weight[ob, cb, i, j, cp, lane, k]
         return sum_over(pair.astype("int32") * factor.astype("int32"), axes)
 
-    batch, height, width = layer.output
-    sums = site.compute((batch, weight.shape[0], height, width, lanes), total, "sums")
+    shape = (layer.output[0], weight.shape[0], *layer.tiled_size, lanes)
+    sums = site.compute(shape, total, "sums")
 
     def schedule(s: Schedule, final: Tensor) -> None:
         out, held = s[final], s[sums]

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vdla.compiler.targets.cpu.target import Target
 
-__all__ = ["CACHE_BYTES", "Tile", "most_pixels", "pixel_tile", "reduction_block", "rows_at_once"]
+__all__ = [
+    "CACHE_BYTES",
+    "Tile",
+    "most_pixels",
+    "pixel_tile",
+    "reduction_block",
+    "rows_at_once",
+    "tile_cycles",
+]
 
 CACHE_BYTES = 512 << 10
 """A second-level cache: what is larger is read again from further away."""
@@ -41,28 +50,39 @@ def _line(extent: int, tile: int) -> Counter[int]:
     return Counter({tile: whole}) + Counter({rest: 1} if rest else {})
 
 
+def tile_cycles(tile: Tile, height: int, width: int) -> float:
+    """Return the cycles of one step of the reductions of all pixels, for one vector of channels.
+
+    A tile at an edge that is smaller than the latency of its sums costs as much as one that fills
+    it: of two vectors, 14 columns in tiles of 4 take 4 + 4 + 4 + 4 cycles.
+    """
+    cycles = sum(
+        _cycles(h * w, tile.vectors) * times * often
+        for h, times in _line(height, tile.rows).items()
+        for w, often in _line(width, tile.columns).items()
+    )
+    return cycles / tile.vectors
+
+
 def pixel_tile(height: int, width: int, target: Target) -> Tile:
     """Return the tile that covers an image in the fewest cycles; of equals, the largest.
 
-    A tile at an edge that is smaller than the latency of its sums costs as much as one that fills
-    it: of two vectors, 14 columns in tiles of 4 take 4 + 4 + 4 + 4 cycles. One vector a pixel lets
-    14 pixels stay in 16 registers, but then each FMA needs a load.
+    One vector a pixel lets 14 pixels stay in 16 registers, but then each FMA needs a load.
     """
-    best: tuple[float, int, int, int] | None = None
-    found = Tile(1, 1)
+
+    def cost(tile: Tile) -> tuple[float, int, int, int]:
+        cycles = tile_cycles(tile, height, width)
+        return cycles, -tile.vectors, -tile.rows * tile.columns, tile.rows
+
+    return min(_tiles(height, width, target), key=cost)
+
+
+def _tiles(height: int, width: int, target: Target) -> Iterator[Tile]:
     for vectors in (1, 2):
         most = most_pixels(target, vectors)
         for rows in range(1, min(height, most) + 1):
             for columns in range(1, min(width, most // rows) + 1):
-                cycles = sum(
-                    _cycles(h * w, vectors) * times * often
-                    for h, times in _line(height, rows).items()
-                    for w, often in _line(width, columns).items()
-                )
-                key = (cycles / vectors, -vectors, -rows * columns, rows)
-                if best is None or key < best:
-                    best, found = key, Tile(rows, columns, vectors)
-    return found
+                yield Tile(rows, columns, vectors)
 
 
 def reduction_block(channels: int, most: int = 16) -> int:

@@ -1,13 +1,12 @@
-"""Winograd's convolution F(4x4, 3x3): 36 products where a direct one takes 144.
+"""Winograd's convolutions: F(4x4, 3x3) takes 36 products where a direct one takes 144.
 
-Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2015), section 4; the
-matrices are those of the interpolation points 0, 1, -1, 2, -2 and infinity.
+Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2015), section 4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -31,67 +30,114 @@ from .direct import Layer, schedule_packed, takes_direct
 from .tiles import CACHE_BYTES, most_pixels, reduction_block
 from .tuned import Tuned, parallel, unroll_all, unrolled_steps
 
-__all__ = ["takes_winograd", "transformed_weights", "winograd_convolution"]
+__all__ = ["F2", "F4", "Algorithm", "algorithm_for", "transformed_weights", "winograd_convolution"]
 
-_TILE = 4
-"""Rows and columns of outputs that a tile gives; it reads two more."""
 
-_OF_IMAGE = (
-    (4, 0, -5, 0, 1, 0),
-    (0, -4, -4, 1, 1, 0),
-    (0, 4, -4, -1, 1, 0),
-    (0, -2, -1, 2, 1, 0),
-    (0, 2, -1, -2, 1, 0),
-    (0, 4, 0, -5, 0, 1),
+Matrix = Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """F(tile x tile, 3 x 3), by its matrices.
+
+    Parameters
+    ----------
+    tile : int
+        Rows and columns of outputs at once; two more are read for them.
+    of_image, of_sums, of_weights : matrix
+        B', A' and G.
+    """
+
+    tile: int
+    of_image: Matrix
+    of_sums: Matrix
+    of_weights: Matrix
+
+    @property
+    def read(self) -> int:
+        """Rows and columns of pixels that a tile reads."""
+        return self.tile + 2
+
+    def products(self, site: Site) -> int:
+        """Return how many products a channel of the image takes with one of the outputs."""
+        _, height, width, _ = site.output.shape
+        return -(-height // self.tile) * -(-width // self.tile) * self.read**2
+
+
+F4 = Algorithm(
+    4,
+    (
+        (4, 0, -5, 0, 1, 0),
+        (0, -4, -4, 1, 1, 0),
+        (0, 4, -4, -1, 1, 0),
+        (0, -2, -1, 2, 1, 0),
+        (0, 2, -1, -2, 1, 0),
+        (0, 4, 0, -5, 0, 1),
+    ),
+    (
+        (1, 1, 1, 1, 1, 0),
+        (0, 1, -1, 2, -2, 0),
+        (0, 1, 1, 4, 4, 0),
+        (0, 1, -1, 8, -8, 1),
+    ),
+    (
+        (1 / 4, 0, 0),
+        (-1 / 6, -1 / 6, -1 / 6),
+        (-1 / 6, 1 / 6, -1 / 6),
+        (1 / 24, 1 / 12, 1 / 6),
+        (1 / 24, -1 / 12, 1 / 6),
+        (0, 0, 1),
+    ),
 )
-_OF_SUMS = (
-    (1, 1, 1, 1, 1, 0),
-    (0, 1, -1, 2, -2, 0),
-    (0, 1, 1, 4, 4, 0),
-    (0, 1, -1, 8, -8, 1),
+"""From the interpolation points 0, 1, -1, 2, -2 and infinity."""
+F2 = Algorithm(
+    2,
+    ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, -1, 0, 1)),
+    ((1, 1, 1, 0), (0, 1, -1, 1)),
+    ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
 )
-_OF_WEIGHTS = (
-    (1 / 4, 0, 0),
-    (-1 / 6, -1 / 6, -1 / 6),
-    (-1 / 6, 1 / 6, -1 / 6),
-    (1 / 24, 1 / 12, 1 / 6),
-    (1 / 24, -1 / 12, 1 / 6),
-    (0, 0, 1),
-)
+"""From 0, 1, -1 and infinity: more products, fewer weights."""
+_LEAST_CHANNELS = 8
+_LEAST_CHANNELS = 8
 _MOST_WEIGHT_BYTES = 16 << 20
 """Of transformed weights: reading more takes longer than the products that they spare."""
 _FEW_BLOCKS = 4
 """So few blocks do not keep threads busy: each step is then spread over them by itself."""
 
 
-def takes_winograd(site: Site) -> bool:
-    """Tell whether a node is a 3 x 3 convolution of floats that steps by one."""
+def algorithm_for(site: Site) -> Algorithm | None:
+    """Return what takes the fewest products for a node, None where a direct one does better.
+
+    The node must be a 3 x 3 convolution of floats that steps by one.
+    """
     if not takes_direct(site) or site.node.op != "conv2d" or site.input(0).dtype != "float32":
-        return False
+        return None
     _, rows, columns, depth = site.tensors[1].shape
     attrs = site.attrs
     plain = attrs["strides"] == attrs["dilation"] == (1, 1) and (rows, columns) == (3, 3)
     _, height, width, outputs = site.output.shape
-    large = min(height, width) >= _TILE and min(depth, outputs) >= 8
-    return plain and large and 36 * 4 * depth * outputs <= _MOST_WEIGHT_BYTES
+    if not plain or min(depth, outputs) < _LEAST_CHANNELS or min(height, width) < F4.tile:
+        return None
+    fitting = [one for one in (F4, F2) if one.read**2 * 4 * depth * outputs <= _MOST_WEIGHT_BYTES]
+    return min(fitting, key=lambda one: one.products(site), default=None)
 
 
-def transformed_weights(data: Array, block: int, lanes: int) -> Array:
-    """Return weights OHWI, each G w G', as (6, 6, O / lanes, I / block, block, lanes).
+def transformed_weights(data: Array, by: Algorithm, block: int, lanes: int) -> Array:
+    """Return weights OHWI, each G w G', as (read, read, O / lanes, I / block, block, lanes).
 
     The products are computed in double precision and rounded once.
     """
-    g = np.array(_OF_WEIGHTS)
+    g = np.array(by.of_weights)
     outputs, _, _, depth = data.shape
     groups = -(-outputs // lanes)
     packed = np.zeros((3, 3, depth, groups * lanes))
     packed[..., :outputs] = data.transpose(1, 2, 3, 0)
     whole = (np.kron(g, g) @ packed.reshape(9, -1)).astype(np.float32)
-    split = whole.reshape(6, 6, depth // block, block, groups, lanes)
+    split = whole.reshape(by.read, by.read, depth // block, block, groups, lanes)
     return np.ascontiguousarray(split.transpose(0, 1, 4, 2, 3, 5))
 
 
-def _combination(row: Sequence[int], term: Callable[[int], Expr]) -> Expr:
+def _combination(row: Sequence[float], term: Callable[[int], Expr]) -> Expr:
     """Return the sum of terms with a row's factors; 0 and 1 cost nothing."""
     total: Expr | None = None
     for k, factor in enumerate(row):
@@ -108,7 +154,7 @@ def _combination(row: Sequence[int], term: Callable[[int], Expr]) -> Expr:
     return total
 
 
-def _rows(at: Expr, matrix: Sequence[Sequence[int]], term: Callable[[int], Expr]) -> Expr:
+def _rows(at: Expr, matrix: Matrix, term: Callable[[int], Expr]) -> Expr:
     """Return the combination of a matrix's row `at`, which is known once loops are unrolled."""
     total = _combination(matrix[-1], term)
     for k in range(len(matrix) - 2, -1, -1):
@@ -116,62 +162,63 @@ def _rows(at: Expr, matrix: Sequence[Sequence[int]], term: Callable[[int], Expr]
     return total
 
 
-def winograd_convolution(site: Site, target: Target) -> Tuned:
+def winograd_convolution(site: Site, by: Algorithm, target: Target) -> Tuned:
     """Return a 3 x 3 convolution over transformed weights.
 
-    With p a tile of 4 x 4 outputs, B, G and A Winograd's matrices::
+    With p a tile of t x t outputs, B, G and A Winograd's matrices::
 
-        image[n, i, j, p, c] = (B' d B)[i, j], d the 6 x 6 pixels of channel c that p reads
+        image[n, i, j, p, c] = (B' d B)[i, j], d the pixels of channel c that p reads
         products[n, i, j, ob, p, l] = sum(image[n, i, j, p, c] * weight[i, j, ob, c, l] for c)
-        out[n, y, x, o] = (A' m A)[y % 4, x % 4], m the 6 x 6 products of o's lane and tile
+        out[n, y, x, o] = (A' m A)[y % t, x % t], m the products of o's lane and tile
     """
     data = site.value(1)
     assert data is not None
     batch, height, width, outputs = site.output.shape
     depth = data.shape[3]
     lanes, block = 2 * target.lanes(32), reduction_block(depth)
-    rows, columns = -(-height // _TILE), -(-width // _TILE)
-    weight = site.constant(transformed_weights(data, block, lanes), site.tensors[1].name)
+    size, read = by.tile, by.read
+    rows, columns = -(-height // size), -(-width // size)
+    weight = site.constant(transformed_weights(data, by, block, lanes), site.tensors[1].name)
     groups, blocks, tiles = weight.shape[2], depth // block, rows * columns
-    packed = _packed(site, rows, columns, block)
+    packed = _packed(site, (rows * size + 2, columns * size + 2), block)
 
     def half(n: Expr, i: Expr, b: Expr, p: Expr, cb: Expr, c: Expr) -> Expr:
-        y, left = (p // columns) * _TILE, (p % columns) * _TILE
-        return _rows(i + 0, _OF_IMAGE, lambda a: packed[n, cb, y + a, left + b, c])
+        y, left = (p // columns) * size, (p % columns) * size
+        return _rows(i + 0, by.of_image, lambda a: packed[n, cb, y + a, left + b, c])
 
     def image(n: Expr, i: Expr, j: Expr, p: Expr, cb: Expr, c: Expr) -> Expr:
-        return _rows(j + 0, _OF_IMAGE, lambda b: half_done[n, i, b, p, cb, c])
+        return _rows(j + 0, by.of_image, lambda b: half_done[n, i, b, p, cb, c])
 
-    half_done = site.compute((batch, 6, 6, tiles, blocks, block), half, "half")
-    moved = site.compute((batch, 6, 6, tiles, blocks, block), image, "image")
+    half_done = site.compute((batch, read, read, tiles, blocks, block), half, "half")
+    moved = site.compute((batch, read, read, tiles, blocks, block), image, "image")
     cb, ci = reduce_axis(blocks, "cb"), reduce_axis(block, "ci")
     sums = site.compute(
-        (batch, 6, 6, groups, tiles, lanes),
+        (batch, read, read, groups, tiles, lanes),
         lambda n, i, j, ob, p, lane: sum_over(
             moved[n, i, j, p, cb, ci] * weight[i, j, ob, cb, ci, lane], (cb, ci)
         ),
         "products",
     )
     back = site.compute(
-        (batch, 4, 6, groups, tiles, lanes),
-        lambda n, r, j, ob, p, lane: _rows(r + 0, _OF_SUMS, lambda i: sums[n, i, j, ob, p, lane]),
+        (batch, size, read, groups, tiles, lanes),
+        lambda n, r, j, ob, p, lane: _rows(r + 0, by.of_sums, lambda i: sums[n, i, j, ob, p, lane]),
         "back",
     )
     total = site.compute(
-        (batch, groups, tiles, _TILE, _TILE, lanes),
-        lambda n, ob, p, r, q, lane: _rows(q + 0, _OF_SUMS, lambda j: back[n, r, j, ob, p, lane]),
+        (batch, groups, tiles, size, size, lanes),
+        lambda n, ob, p, r, q, lane: _rows(q + 0, by.of_sums, lambda j: back[n, r, j, ob, p, lane]),
         "tile",
     )
     finish = finished(site, (1, 2, 3), 0)
 
     def element(n: Expr, h: Expr, w: Expr, channel: Expr) -> Expr:
         o = as_expr(channel)
-        p = (h // _TILE) * columns + w // _TILE
-        return finish(total[n, o // lanes, p, h % _TILE, w % _TILE, o % lanes], o)
+        p = (h // size) * columns + w // size
+        return finish(total[n, o // lanes, p, h % size, w % size, o % lanes], o)
 
     output = site.compute(site.output.shape, element)
     at_once = _rows_at_once(
-        rows, 36 * 4 * columns * depth, 36 * 4 * columns * groups * lanes, weight
+        rows, read**2 * 4 * columns * depth, read**2 * 4 * columns * groups * lanes, weight
     )
     few = batch * -(-rows // at_once) < _FEW_BLOCKS
     vector = target.lanes(32)
@@ -180,8 +227,8 @@ def winograd_convolution(site: Site, target: Target) -> Tuned:
         out = s[final]
         n, h, w, o = out.axis
         group, lane = out.split(o, factor=lanes)
-        ho, hi = out.split(h, factor=_TILE)
-        wo, wi = out.split(w, factor=_TILE)
+        ho, hi = out.split(h, factor=size)
+        wo, wi = out.split(w, factor=size)
         around: IterVar | None = None
         if few:
             out.reorder(n, group, ho, wo, hi, wi, lane)
@@ -238,10 +285,9 @@ def _rows_at_once(rows: int, image_bytes: int, sums_bytes: int, weight: Tensor) 
     return min(range(1, rows + 1), key=beyond)
 
 
-def _packed(site: Site, rows: int, columns: int, block: int) -> Tensor:
-    """Return the image in blocks of channels with zeros around, to whole tiles."""
+def _packed(site: Site, whole: tuple[int, int], block: int) -> Tensor:
+    """Return the image in blocks of channels with zeros around, to the rows and columns given."""
     layer = Layer.of(site)
-    whole = (rows * _TILE + 2, columns * _TILE + 2)
     (top, bottom), (left, right) = (
         (before, size - before - extent)
         for (before, _), size, extent in zip(layer.padding, whole, layer.shape[1:3], strict=True)

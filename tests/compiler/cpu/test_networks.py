@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import onnxruntime
 import pytest
 
+from tests.compiler.cpu import running
 from tests.compiler.targets.cpu.guarded import ENDS, guarded, guarded_copy, in_child
+from tests.networks import Draft, as_uint8
 from vdla.compiler import zoo
 from vdla.compiler.cpu.pipeline import CpuCode, compile_runs
+from vdla.compiler.cpu.winograd import F2, F4, Algorithm
 from vdla.compiler.graph import Graph, Node, Tensor
 from vdla.compiler.onnx import export_onnx
 from vdla.compiler.targets.cpu.target import host_target
@@ -111,6 +115,9 @@ CONVOLUTIONS = {
     "winograd, one margin": ((2, 10, 7, 8), 40, 3, 1, (0, 1)),
     "winograd, four images": ((4, 4, 4, 32), 32, 3, 1, (1, 1)),
     "winograd, many tiles": ((1, 30, 28, 64), 64, 3, 1, (1, 1)),
+    "winograd, small tiles": ((2, 5, 7, 344), 344, 3, 1, (1, 1)),
+    "pixels in a row": ((2, 14, 13, 20), 24, 3, 2, (1, 1)),
+    "pixels in a row, in place": ((1, 7, 7, 32), 40, 1),
     "three channels": ((1, 17, 23, 3), 20, 7, 2, (3, 3)),
     "one pixel": ((1, 1, 1, 32), 40, 1),
     "one channel to one": ((1, 5, 5, 1), 1, 3, 1, (1, 1)),
@@ -136,6 +143,48 @@ def test_a_convolution_is_numpys_and_stays_inside_its_arrays(name: str, residual
             close(run(code, graph, values, at, threads), expected)
 
     in_child(check)
+
+
+WHOLE = {
+    "rows": ((1, 8, 12, 16), 24, 3, 1),
+    "pixels in a row": ((2, 14, 13, 20), 24, 3, 2),
+    "pixels in a row, one channel odd": ((1, 7, 7, 5), 9, 1, 1),
+    "one pixel": ((1, 1, 1, 32), 40, 1, 1),
+    "stride three": ((1, 13, 10, 7), 16, 5, 3),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_a_convolution_of_integers_is_the_interpreters_to_the_bit(name: str, kind: str) -> None:
+    shape, *convolution = WHOLE[name]
+    net = Draft("whole", shape)
+    graph = net.finish(net.conv("conv", "input", *convolution))
+    graph = graph if kind == "int8" else as_uint8(graph)
+    limits = np.iinfo(kind)
+    image = np.random.default_rng(4).integers(limits.min, limits.max, shape, kind, endpoint=True)
+    values = {graph.inputs[0]: image}
+    code = compiled(graph)
+
+    def check() -> None:
+        for at, threads in zip(ENDS, (1, 3), strict=True):
+            result = run(code, graph, values, at, threads)
+            np.testing.assert_array_equal(result, running.expected(graph, [image]))
+            assert len(np.unique(result)) > 8 or result.size < 50
+
+    in_child(check)
+
+
+@pytest.mark.parametrize("by", [F2, F4], ids=["two", "four"])
+def test_winograds_matrices_are_a_correlation_exactly(by: Algorithm) -> None:
+    """Over a line of pixels d and weights g: A' ((G g) * (B' d)) is the sum of d[k + i] g[i]."""
+    exact = np.vectorize(lambda value: Fraction(value).limit_denominator(24), otypes=[object])
+    image, sums, weights = (exact(m) for m in (by.of_image, by.of_sums, by.of_weights))
+    for k in range(by.read):
+        for i in range(3):
+            d, g = np.eye(by.read, dtype=int)[k], np.eye(3, dtype=int)[i]
+            expected = [int(k == row + i) for row in range(by.tile)]
+            assert list(sums @ ((weights @ g) * (image @ d))) == expected
 
 
 def test_nans_and_infinities_reach_the_outputs_that_read_them_and_no_other() -> None:
