@@ -248,9 +248,12 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
 
 
 def schedule_packed(copy: Stage) -> None:
-    """Copy rows of blocks on all threads, a block at a time."""
-    copy.vectorize(copy.axis[-1])
-    parallel(copy, list(copy.axis[:3]))
+    """Copy rows on all threads, each as it lies in the image; its blocks are written apart."""
+    n, blocks, h, w, *inner = copy.axis
+    channel = copy.fuse(*inner) if len(inner) > 1 else inner[0]
+    copy.reorder(n, h, w, blocks, channel)
+    copy.vectorize(channel)
+    parallel(copy, [n, h])
 
 
 def _accumulate(sums: Stage, out: Stage, at: IterVar, block: int) -> None:

@@ -9,9 +9,9 @@ from vdla.compiler.targets.cpu.target import Target
 from vdla.compiler.te import Expr, Schedule, Tensor, reduce_axis, select, sum_over
 
 from .define.site import Array, Site
-from .direct import Layer, pack_weights, takes_direct
+from .direct import Layer, pack_weights, schedule_packed, takes_direct
 from .tiles import reduction_block
-from .tuned import Tuned, parallel, unroll_all, unrolled_steps
+from .tuned import Tuned, unroll_all, unrolled_steps
 
 __all__ = ["pair_convolution", "takes_pairs"]
 
@@ -81,10 +81,7 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
         unroll_all(held, pixels)
         held.vectorize(lane)
         held.tensorize(lane, intrin)
-        copy = s[packed]
-        channels = copy.fuse(*copy.axis[-2:])
-        copy.vectorize(channels)
-        parallel(copy, list(copy.axis[:3]))
+        schedule_packed(s[packed])
 
     return Tuned(layer.finished(site, sums, lanes), (sums, packed), schedule)
 
