@@ -169,7 +169,9 @@ class Layer:
 
         return site.compute(site.output.shape, element)
 
-    def schedule_outputs(self, out: Stage, lanes: int, tile: Tile, element_bytes: int) -> IterVar:
+    def schedule_outputs(
+        self, out: Stage, lanes: int, tile: Tile, element_bytes: int, *, unrolled: bool = True
+    ) -> IterVar:
         """Run over register tiles on all threads; return the loop at which one is summed.
 
         Parameters
@@ -180,6 +182,8 @@ class Layer:
         tile : Tile
         element_bytes : int
             Of a pixel's channel, and of a weight.
+        unrolled : bool
+            Whether a tile's pixels are finished straight from registers.
         """
         *front, w, channel = out.axis
         group, lane = out.split(channel, factor=lanes)
@@ -200,7 +204,8 @@ class Layer:
                 hb, ho = out.split(ho, factor=some)
                 front = [front[0], hb, group, ho]
         out.reorder(*front, wo, *inner, lane)
-        unroll_all(out, inner)
+        if unrolled:
+            unroll_all(out, inner)
         out.vectorize(lane)
         parallel(out, front[:3])
         return wo

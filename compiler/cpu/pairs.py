@@ -70,10 +70,15 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
     sums = site.compute(shape, total, "sums")
 
     def schedule(s: Schedule, final: Tensor) -> None:
-        out, held = s[final], s[sums]
-        at = layer.schedule_outputs(out, lanes, tile, 2)
-        held.set_scope("register")
-        held.compute_at(out, at)
+        out = s[final]
+        # Rescaling takes hundreds of instructions: a tile's pixels are left in memory for a loop.
+        at = layer.schedule_outputs(out, lanes, tile, 2, unrolled=False)
+        held = s[s.cache_write(sums, "register")]
+        left = s[sums]
+        left.compute_at(out, at)
+        unroll_all(left, left.axis[:-1])
+        left.vectorize(left.axis[-1])
+        held.compute_at(left, left.axis[1])
         *steps, pairs, both = held.reduce_axis
         steps += unrolled_steps(held, pairs, block // 2)
         *pixels, lane = held.axis
