@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class CompiledRun:
     """A run of layers as a function that is bound to memory of its own, once.
 
     Images are copied in and results out: a copy takes less than the checks of a binding, and asks
-    nothing of how a caller's arrays lie.
+    nothing of how a caller's arrays lie. Threads of a caller take turns.
 
     Parameters
     ----------
@@ -32,6 +33,8 @@ class CompiledRun:
     library : Library
     constants, arena : array of uint8
         Shared by all runs of a session, at a multiple of 64 bytes.
+    turn : Lock
+        Held by who uses that memory.
 
     Raises
     ------
@@ -40,9 +43,16 @@ class CompiledRun:
     """
 
     def __init__(
-        self, run: NativeRun, module: Module, library: Library, constants: Array, arena: Array
+        self,
+        run: NativeRun,
+        module: Module,
+        library: Library,
+        constants: Array,
+        arena: Array,
+        turn: Lock,
     ) -> None:
         self.layers = run.layers
+        self._turn = turn
         self._per_image = module.per_image
         tensors = module.tensors
         self._inputs = {n: aligned(tensors[n].shape, tensors[n].dtype) for n in run.inputs}
@@ -65,6 +75,10 @@ class CompiledRun:
             Activations in host memory, (n, ...) each; of the network's own shapes where images
             may not share a pass.
         """
+        with self._turn:
+            return self._execute(values)
+
+    def _execute(self, values: Mapping[str, Array]) -> dict[str, Array]:
         if not self._per_image:
             self._once(values)
             return {name: held.copy() for name, held in self._outputs.items()}
@@ -124,8 +138,9 @@ def _bound(module: Module, native: Native, library: Library) -> Iterator[Compile
     constants = _room(native.constants.size)
     constants[:] = native.constants
     arena = _room(max(run.arena_bytes for run in native.runs))
+    turn = Lock()
     for run in native.runs:
-        yield CompiledRun(run, module, library, constants, arena)
+        yield CompiledRun(run, module, library, constants, arena, turn)
 
 
 def _room(nbytes: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,16 @@ def test_on_the_device_without_being_told(network: Network, tmp_path: Path) -> N
     rows = [answer.outputs["softmax.out"] for answer in loaded.stream(IMAGES)]
     np.testing.assert_array_equal(np.stack(rows), expected)
     loaded.close()
+
+
+def test_threads_of_a_caller_take_turns() -> None:
+    images = images_for(GRAPH, 64)
+    network = vdla.compile(GRAPH, target="cpu", cache=False).to("cpu", threads=1)
+    expected = network(images)
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(network, np.split(images, 16)))
+    network.close()
+    np.testing.assert_array_equal(np.concatenate(parts), expected)
 
 
 def test_floats_are_near_the_interpreters() -> None:
