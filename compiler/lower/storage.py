@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vdla.compiler.ir.linear import const_bounds, simplify
@@ -10,6 +11,7 @@ from vdla.compiler.te.expr import Const, Expr, Read, Reduce, Var, as_expr
 from vdla.compiler.te.stage import Stage
 from vdla.compiler.te.tensor import Tensor
 from vdla.compiler.te.traverse import walk
+from vdla.errors import LoweringError
 
 from .match import Match, match_intrinsic
 from .regions import Regions
@@ -112,10 +114,11 @@ class Storage:
             else:
                 region = self.regions[stage]
                 extents, outside, scope = region.extents, region.outside, stage.scope
-            self.strides[tensor] = _row_major(extents)
-            size = 1
-            for extent in extents:
-                size *= max(0, const_bounds(extent, outside)[1])
+            factors = (1,) * len(extents) if stage is None else _factors(stage, whole=whole)
+            most = [max(0, const_bounds(extent, outside)[1]) for extent in extents]
+            size, *steps = _padded(most, factors)
+            packed = max(factors, default=1) == 1
+            self.strides[tensor] = _row_major(extents) if packed else tuple(map(Const, steps))
             self.buffers[tensor] = Buffer(tensor.name, tensor.dtype, scope, size)
             if whole:
                 self.arguments[tensor] = self.buffers[tensor]
@@ -132,6 +135,18 @@ class Storage:
         return Access(buffer, simplify(offset))
 
 
+def _factors(stage: Stage, *, whole: bool) -> tuple[int, ...]:
+    """Return what the step along each dimension must be a multiple of."""
+    factors = tuple(stage.storage_factor(axis) for axis in stage.axis)
+    if max(factors, default=1) > 1 and (whole or stage.scope != "global"):
+        raise LoweringError(
+            f"A buffer that is padded must lie in memory and be read by stages alone, and "
+            f"{stage.name} is {'an output' if whole else f'in {stage.scope}'}: pad another stage, "
+            "or one that cache_read or cache_write adds"
+        )
+    return factors
+
+
 def _row_major(extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
     strides: list[Expr] = []
     step: Expr = Const(1)
@@ -139,3 +154,12 @@ def _row_major(extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
         strides.append(step)
         step = simplify(step * extent)
     return tuple(reversed(strides))
+
+
+def _padded(extents: Sequence[int], factors: Sequence[int]) -> list[int]:
+    """Return the size, and the step along each dimension: a multiple of its factor."""
+    steps = [1]
+    for extent, factor in zip(reversed(extents), reversed(factors), strict=True):
+        steps[0] = -(-steps[0] // factor) * factor
+        steps.insert(0, steps[0] * extent)
+    return steps

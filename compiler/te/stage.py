@@ -328,11 +328,40 @@ class Stage:
         self._annotate(axis, name, value)
 
     def storage_align(self, axis: IterVar, factor: int) -> None:
-        """Ask for a buffer whose step along an axis is a multiple of ``factor`` elements.
+        """Pad the stage's buffer so that its step along a dimension is a multiple of ``factor``.
 
-        Recorded for targets that pad buffers; VDLA, whose scratchpads hold whole entries, does not.
+        Before: rows of ``t[4, 12]`` begin every 12 elements. After ``s[t].storage_align(i, 16)``:
+        every 16; nothing is in between. So vectors can begin at whole lines, and rows a power of
+        two apart can be kept from one set of a cache.
+
+        Parameters
+        ----------
+        axis : IterVar
+            A dimension of the tensor, whether or not it is still a loop.
+        factor : int
+            Elements.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no dimension, or the factor is below 1. Lowering refuses buffers that
+            others lay out: those of inputs and outputs, and of registers and scratchpads.
         """
-        self._annotate(axis, "storage_align", factor)
+        if axis not in self.axis:
+            dimensions = ", ".join(one.name for one in self.axis)
+            raise ScheduleError(
+                f"A buffer is padded along a dimension of {self.name}, and {axis.name} is none: "
+                f"those are {dimensions}."
+            )
+        if factor < 1:
+            raise ScheduleError(f"A step must be a multiple of at least 1 element, not {factor}.")
+        self.annotations.setdefault(axis, {})["storage_align"] = factor
+
+    def storage_factor(self, axis: IterVar) -> int:
+        """Return what the step of the stage's buffer along a dimension must be a multiple of."""
+        factor = self.annotations.get(axis, {}).get("storage_align", 1)
+        assert isinstance(factor, int)
+        return factor
 
     def double_buffer(self) -> None:
         """Ask for two copies of the buffer in turn, so that filling one overlaps using the other.

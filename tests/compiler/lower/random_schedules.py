@@ -98,6 +98,8 @@ class _Chooser:
             stage.bind(self.pick(data), "vthread")
         if self.chance(0.2):
             stage.unroll(stage.leaves[-1])
+        if stage.scope == "global" and stage.tensor not in self.outputs and self.chance(0.3):
+            stage.storage_align(self.pick(stage.axis), int(self.rng.integers(1, 9)))
 
     def _path(self, stage: Stage) -> list[tuple[Stage, IterVar]]:
         outside: list[tuple[Stage, IterVar]] = []

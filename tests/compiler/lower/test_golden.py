@@ -49,6 +49,20 @@ def stencil() -> Schedule:
     return s
 
 
+def padded() -> Schedule:
+    """Rows of a buffer begin at multiples of 8, whatever a tile takes of them."""
+    a = placeholder((6, 10), "int32", "a")
+    b = compute((6, 10), lambda i, j: a[i, j] * 2, "b")
+    out = compute((6, 10), lambda i, j: b[i, j] + 1, "out")
+    s = create_schedule(out)
+    i, j = s[out].leaves
+    outer, _ = s[out].split(j, factor=4)
+    s[out].reorder(outer, i)
+    s[b].compute_at(s[out], outer)
+    s[b].storage_align(s[b].axis[0], 8)
+    return s
+
+
 def matrix_product() -> Schedule:
     """Caches, a split reduction and inlined elements, scalar by scalar."""
     a, b = placeholder((4, 6), "int8", "a"), placeholder((5, 6), "int8", "b")
@@ -158,6 +172,7 @@ def block_product() -> Schedule:
 SCHEDULES = (
     partial_tiles,
     stencil,
+    padded,
     matrix_product,
     pooling_threads,
     kept_operand,

@@ -49,6 +49,20 @@ def fused_partial() -> Schedule:
     return s
 
 
+def padded_output() -> Schedule:
+    s, _, c = chain()
+    s[c].storage_align(s[c].axis[0], 16)
+    return s
+
+
+def padded_registers() -> Schedule:
+    s, b, c = chain()
+    s[b].compute_at(s[c], s[c].leaves[0])
+    s[b].set_scope("register")
+    s[b].storage_align(s[b].axis[0], 16)
+    return s
+
+
 def output_inside() -> Schedule:
     a = placeholder((4,), "int32", "a")
     b = compute((4,), lambda i: a[i] + 1, "b")
@@ -171,6 +185,11 @@ REFUSED: dict[str, tuple[Callable[[], Schedule], str]] = {
         output_inside,
         "b is an output and must be computed whole: use compute_root",
     ),
+    "an output padded": (
+        padded_output,
+        "must lie in memory and be read by stages alone, and c is an output",
+    ),
+    "registers padded": (padded_registers, "read by stages alone, and b is in register: pad"),
     "an output inlined": (output_inlined, "c is an output and must be computed whole"),
     "a stage in an inlined one": (
         inside_inlined,

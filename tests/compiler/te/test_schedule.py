@@ -66,12 +66,23 @@ def test_annotations_are_kept_by_loop(pair) -> None:
     i, j = stage.leaves
     stage.parallel(i)
     stage.vectorize(j)
-    stage.storage_align(j, 16)
     stage.double_buffer()
     assert stage.annotations == {
         i: {"parallel": True, "double_buffer": True},
-        j: {"vectorize": True, "storage_align": 16},
+        j: {"vectorize": True},
     }
+
+
+def test_a_buffer_is_padded_along_a_dimension_even_one_that_was_split(pair) -> None:
+    stage = create_schedule(pair[1])[pair[1]]
+    i, j = stage.leaves
+    outer, _ = stage.split(i, factor=2)
+    stage.storage_align(i, 16)
+    assert (stage.storage_factor(i), stage.storage_factor(j)) == (16, 1)
+    with pytest.raises(ScheduleError, match=r"along a dimension of c, and i\.o is none: those are"):
+        stage.storage_align(outer, 16)
+    with pytest.raises(ScheduleError, match="a multiple of at least 1 element, not 0"):
+        stage.storage_align(j, 0)
 
 
 def test_lowering_leaves_the_schedule_as_it_was(pair) -> None:
