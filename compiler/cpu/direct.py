@@ -112,7 +112,7 @@ class Layer:
         _, height, width = self.output
         return (1, height * width) if self.flat else (height, width)
 
-    def position(self, h: Expr, w: Expr, i: Expr, j: Expr) -> tuple[Expr, Expr]:
+    def position(self, h: Expr, w: Expr, i: IterVar, j: IterVar) -> tuple[Expr, Expr]:
         """Return the row and the column, with the margin, that one of the tiles' pixels reads."""
         (sy, sx), (dy, dx) = self.strides, self.dilation
         if self.flat:
