@@ -98,7 +98,6 @@ F2 = Algorithm(
 )
 """From 0, 1, -1 and infinity: more products, fewer weights."""
 _LEAST_CHANNELS = 8
-_LEAST_CHANNELS = 8
 _MOST_WEIGHT_BYTES = 16 << 20
 """Of transformed weights: reading more takes longer than the products that they spare."""
 _FEW_BLOCKS = 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import index
 
 from vdla.errors import ScheduleError
 
@@ -353,9 +354,15 @@ class Stage:
                 f"A buffer is padded along a dimension of {self.name}, and {axis.name} is none: "
                 f"those are {dimensions}."
             )
-        if factor < 1:
-            raise ScheduleError(f"A step must be a multiple of at least 1 element, not {factor}.")
-        self.annotations.setdefault(axis, {})["storage_align"] = factor
+        try:
+            count = index(factor)
+        except TypeError:
+            count = 0
+        if count < 1:
+            raise ScheduleError(
+                f"A step must be a multiple of a whole number of elements from 1, not {factor}."
+            )
+        self.annotations.setdefault(axis, {})["storage_align"] = count
 
     def storage_factor(self, axis: IterVar) -> int:
         """Return what the step of the stage's buffer along a dimension must be a multiple of."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,30 @@ from vdla.runtime.native import Call, Library, aligned
 __all__ = ["CompiledRun", "load_runs"]
 
 Array = NDArray[Any]
+
+
+class Turn:
+    """A lock that nobody holds in a child of this process, whoever held it as it forked."""
+
+    _every: WeakSet[Turn] = WeakSet()
+
+    def __init__(self) -> None:
+        self.renew()
+        Turn._every.add(self)
+
+    def renew(self) -> None:
+        """Put a free lock in place."""
+        self.lock = Lock()
+
+    @classmethod
+    def renew_all(cls) -> None:
+        """Put free locks in place of all there are."""
+        for turn in cls._every:
+            turn.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Turn.renew_all)
 
 
 class CompiledRun:
@@ -33,7 +59,7 @@ class CompiledRun:
     library : Library
     constants, arena : array of uint8
         Shared by all runs of a session, at a multiple of 64 bytes.
-    turn : Lock
+    turn : Turn
         Held by who uses that memory.
 
     Raises
@@ -49,7 +75,7 @@ class CompiledRun:
         library: Library,
         constants: Array,
         arena: Array,
-        turn: Lock,
+        turn: Turn,
     ) -> None:
         self.layers = run.layers
         self._turn = turn
@@ -75,7 +101,7 @@ class CompiledRun:
             Activations in host memory, (n, ...) each; of the network's own shapes where images
             may not share a pass.
         """
-        with self._turn:
+        with self._turn.lock:
             return self._execute(values)
 
     def _execute(self, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -138,7 +164,7 @@ def _bound(module: Module, native: Native, library: Library) -> Iterator[Compile
     constants = _room(native.constants.size)
     constants[:] = native.constants
     arena = _room(max(run.arena_bytes for run in native.runs))
-    turn = Lock()
+    turn = Turn()
     for run in native.runs:
         yield CompiledRun(run, module, library, constants, arena, turn)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
+
+from vdla.errors import InputError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -31,6 +33,9 @@ _ENVIRONMENT = {
 }
 """What libraries read once, as they are loaded: a worker has one core."""
 
+_LEFT = (*_ENVIRONMENT, "PYTHONHASHSEED", "__DASK_PARENT_PID")
+"""What Dask sets here as it starts workers."""
+
 
 @contextmanager
 def local_client(workers: int) -> Iterator[Client]:
@@ -38,9 +43,13 @@ def local_client(workers: int) -> Iterator[Client]:
 
     Raises
     ------
+    InputError
+        The workers end as they start.
     ModuleNotFoundError
         Dask is not installed.
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise _unguarded()  # a worker runs the caller's script to know its functions
     method = _start_method()  # it imports beside what this process imports
     import dask
     from distributed import Client, LocalCluster
@@ -57,19 +66,38 @@ def local_client(workers: int) -> Iterator[Client]:
         "distributed.admin.tick.interval": "1s",
         "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
     }
-    with (
-        dask.config.set(settings),
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            silence_logs=50,
-            env=dict(os.environ),  # as it is now, and not when the first sweep began
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
+    before = dict(os.environ)
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(settings))
+        stack.callback(_restore, before)
+        try:
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # it listens nevertheless
+                silence_logs=50,
+                env=before,  # as it is now, and not when the first sweep began
+            )
+        except RuntimeError:
+            raise _unguarded() from None
+        stack.enter_context(cluster)
+        yield stack.enter_context(Client(cluster))
+
+
+def _unguarded() -> InputError:
+    return InputError(
+        "Workers must be able to import the script that starts them, and this one starts others "
+        'as it is imported: put what it does under `if __name__ == "__main__":`, or give workers=1.'
+    )
+
+
+def _restore(before: Mapping[str, str]) -> None:
+    for name in _LEFT:
+        os.environ.pop(name, None)
+        if name in before:
+            os.environ[name] = before[name]
 
 
 def _start_method() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.cpu import host_target
 from vdla.errors import DeviceError, InputError, ModelError
+from vdla.runtime.devices.compiled import Turn
 from vdla.runtime.devices.processor import ProcessorDevice
 from vdla.runtime.network import Network
 
@@ -67,6 +70,22 @@ def test_threads_of_a_caller_take_turns() -> None:
         parts = list(pool.map(network, np.split(images, 16)))
     network.close()
     np.testing.assert_array_equal(np.concatenate(parts), expected)
+
+
+def test_a_child_does_not_wait_for_a_turn_that_the_parent_had() -> None:
+    network = vdla.compile(GRAPH, target="cpu", cache=False).to("cpu", threads=1)
+    expected = network(IMAGES)
+    turns = list(Turn._every)
+    for turn in turns:
+        turn.lock.acquire()  # as a thread of the parent that is in a run while another forks
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        os._exit(0 if np.array_equal(network(IMAGES), expected) else 1)
+    for turn in turns:
+        turn.lock.release()
+    assert os.waitpid(child, 0)[1] == 0
+    network.close()
 
 
 def test_floats_are_near_the_interpreters() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from vdla.compiler.te import (
@@ -81,8 +82,13 @@ def test_a_buffer_is_padded_along_a_dimension_even_one_that_was_split(pair) -> N
     assert (stage.storage_factor(i), stage.storage_factor(j)) == (16, 1)
     with pytest.raises(ScheduleError, match=r"along a dimension of c, and i\.o is none: those are"):
         stage.storage_align(outer, 16)
-    with pytest.raises(ScheduleError, match="a multiple of at least 1 element, not 0"):
-        stage.storage_align(j, 0)
+    for factor in (0, -8, 2.5, "8"):
+        with pytest.raises(
+            ScheduleError, match=f"whole number of elements from 1, not {factor}"
+        ):
+            stage.storage_align(j, factor)
+    stage.storage_align(j, np.int64(4))
+    assert stage.storage_factor(j) == 4
 
 
 def test_lowering_leaves_the_schedule_as_it_was(pair) -> None:

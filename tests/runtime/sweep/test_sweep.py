@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -235,14 +236,36 @@ def test_a_scheduler_whose_worker_is_killed(tmp_path: Path, whole: pd.DataFrame)
 
 
 def test_workers_have_this_process_s_environment_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the process that they are forked from outlives a sweep."""
+    """Though the process that they are forked from outlives a sweep; and it stays as it is."""
     seen = []
+    before = dict(os.environ)
     for value in ("one", "another"):
         monkeypatch.setenv("VDLA_ANY", value)
         with local_client(1) as client:
             seen.append(client.submit(os.environ.get, "VDLA_ANY", pure=False).result())
             assert client.submit(os.environ.get, "OMP_NUM_THREADS").result() == "1"
     assert seen == ["one", "another"]
+    monkeypatch.undo()
+    assert dict(os.environ) == before
+
+
+def test_a_script_that_starts_workers_as_it_is_imported_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from vdla.runtime.sweep.local import local_client\nlocal_client(1).__enter__()"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(
+        "vdla.errors.InputError: Workers must be able to import the script that starts them, and "
+    )
+
+
+def test_sweeps_side_by_side_need_no_port_of_each_other() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with local_client(1) as one, local_client(1) as two:
+            assert [c.submit(sum, [1, 2]).result() for c in (one, two)] == [3, 3]
 
 
 def test_a_scheduler_must_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
