@@ -135,13 +135,14 @@ class Run:
         its compute module by cause. Where a device has no time, and for layers on the cpu, figures
         of time are None.
         """
-        cycles, ideal = self.cycles, self._ideal_cycles()
+        cycles, macs = self.cycles, self._macs()
+        peak = self.module.config.macs_per_cycle
         simulated = None if cycles is None else cycles * self.passes
         summary = {
             "cycles": cycles,
             "clock_mhz": self.clock_mhz,
-            "mac_cycles_ideal": ideal,
-            "mac_utilization": ideal / cycles if cycles else None,
+            "mac_cycles_ideal": -(-macs // peak),
+            "mac_utilization": macs / (cycles * peak) if cycles else None,
             "layers": self._layers(),
             "sim_seconds": self.sim_seconds,
             "processor_seconds": sum(timing.processor for timing in self.timings),
@@ -155,9 +156,10 @@ class Run:
             summary["bit_exact"] = self.bit_exact
         return summary
 
-    def _ideal_cycles(self) -> int:
+    def _macs(self) -> int:
+        """Return the multiply-accumulates on VDLA of one pass."""
         macs = sum(layer.macs for layer in self.module.layers if layer.device == _VDLA)
-        return -(-macs * self.images_a_pass // self.module.config.macs_per_cycle)
+        return macs * self.images_a_pass
 
     def _layers(self) -> list[dict[str, Any]]:
         counted = {name: c for program in self.counters for name, c in program.layers.items()}

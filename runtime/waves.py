@@ -47,7 +47,7 @@ class Waves:
             raise InputError(f"A file of waves must end in {endings}, not be {self.path}.")
         if not 0 <= self.begin < self.end:
             raise InputError(
-                f"A window of waves must be START:STOP with 0 <= START < STOP, in cycles, not "
+                f"A window must be START:STOP with 0 <= START < STOP, in cycles, not "
                 f"{self.begin}:{self.end}."
             )
         _require_writable(self.path)
@@ -68,7 +68,10 @@ def read_window(text: str) -> tuple[int, int]:
     """
     match = _WINDOW.fullmatch(text)
     if match is None:
-        raise InputError(f"A window of waves must be START:STOP, in cycles, not {text!r}.")
+        raise InputError(
+            f"A window must be START:STOP with 0 <= START < STOP, in cycles, not {text!r}: write, "
+            "for example, 1000:2000."
+        )
     return int(match[1]), int(match[2])
 
 

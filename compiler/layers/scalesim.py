@@ -23,6 +23,8 @@ _ALIASES = {
     "stride": "strides",
 }
 _GEMM = ("m", "n", "k")
+_MOST = 999_999_999
+_SHOWN = 40
 _DEPTHWISE = re.compile(r"(?:^|[^a-z])(?:dw|depthwise)|dw(?:$|[^a-z])", re.IGNORECASE)
 
 
@@ -136,7 +138,9 @@ def _number(
 ) -> int:
     text = _cell(cells, columns, column)
     if not re.fullmatch(r"\d{1,9}", text) or int(text) < least:
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         place.refuse(
-            f"{column} must be an integer of at least {least}, not {text!r}: correct the line."
+            f"{column} must be an integer from {least} to {_MOST:,}, not {shown!r}: correct the "
+            "line."
         )
     return int(text)

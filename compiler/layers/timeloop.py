@@ -16,6 +16,9 @@ from .yaml_file import place_of
 __all__ = ["pads_of", "read_problems"]
 
 _OPTIONAL = ("Wstride", "Hstride", "Wdilation", "Hdilation", "N", "G", "R", "S")
+_BOUNDS = (*_OPTIONAL, "C", "K", "M", "P", "Q")
+_BESIDE = ("densities", "instance", "name", "padding", "shape", "type", "version")
+"""What a problem holds beside its loop bounds, and its instance may."""
 
 
 def read_problems(path: Path, found: Sequence[Any]) -> list[Row]:
@@ -50,8 +53,16 @@ def _row(path: Path, problem: Any, name: str) -> Row:
     if not isinstance(bounds, dict):
         place.refuse(f"instance must be a table of loop bounds, not {bounds!r}: write one.")
     place = place_of(path, bounds)
+    unknown = [key for key in bounds if key not in (*_BOUNDS, *_BESIDE)]
+    if unknown:
+        place.refuse(
+            f"A loop bound must be one of {', '.join(sorted(_BOUNDS))}, not "
+            f"{unknown[0]}: correct it."
+        )
     shape = problem.get("shape")
-    named = shape.get("name") if isinstance(shape, dict) else None
+    shape = shape if isinstance(shape, dict) else {}
+    bounds = {**_defaults(shape), **bounds}
+    named = shape.get("name")
     name = str(problem.get("name") or bounds.get("name") or _own(named) or name)
     if "K" in bounds and "C" not in bounds:
         m, n, k = (_bound(place, bounds, key) for key in "MNK")
@@ -80,6 +91,17 @@ def _row(path: Path, problem: Any, name: str) -> Row:
         groups=1 if depthwise else groups,
         pads=pads_of(place, problem.get("padding", bounds.get("padding"))),
     )
+
+
+def _defaults(shape: dict[str, Any]) -> dict[str, Any]:
+    """Return the strides and dilations that a shape has where an instance says nothing."""
+    given = shape.get("coefficients")
+    listed = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    return {
+        one["name"]: one["default"]
+        for one in listed
+        if one.get("name") in _OPTIONAL and "default" in one
+    }
 
 
 def _own(name: object) -> object:

@@ -37,12 +37,22 @@ def read_workload(path: Path, found: Sequence[Any]) -> list[Row]:
         A layer is not as it should be; names file and line.
     """
     layers = [_Layer(place_of(path, one), one) for one in found[0]]
-    names: dict[str, str] = {}
-    for layer in layers:
-        if layer.id in names:
+    every = [layer.id for layer in layers]
+    for number, layer in enumerate(layers):
+        if layer.id in every[:number]:
             layer.place.refuse(f"Layers must have different ids, not {layer.id} twice: change one.")
+    names: dict[str, str] = {}
+    rows = []
+    for number, layer in enumerate(layers):
+        later = [source for source in layer.read if source in every[number + 1 :]]
+        if later:
+            layer.place.refuse(
+                f"A layer must read layers that stand before it, and {layer.id} reads {later[0]}: "
+                "put them in order."
+            )
         names[layer.id] = layer.name
-    return [layer.row(names) for layer in layers]
+        rows.append(layer.row(names))
+    return rows
 
 
 class _Layer:
@@ -97,9 +107,17 @@ class _Layer:
             total *= self._sizes.get(loop, 1)
         return total
 
-    def _sources(self, names: dict[str, str], operands: Sequence[str]) -> tuple[str, ...]:
+    @property
+    def read(self) -> list[str]:
+        """Ids of what the operands come from."""
+        return [str(source) for source in self._sources_given().values()]
+
+    def _sources_given(self) -> dict[str, Any]:
         given = self._given.get("operand_source")
-        given = given if isinstance(given, dict) else {}
+        return given if isinstance(given, dict) else {}
+
+    def _sources(self, names: dict[str, str], operands: Sequence[str]) -> tuple[str, ...]:
+        given = self._sources_given()
         return tuple(
             names[source]
             if (source := str(given.get(operand, self.id))) in names and source != self.id

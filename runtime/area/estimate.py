@@ -9,7 +9,7 @@ from typing import Any
 from vdla.config import Config
 from vdla.runtime.synthesis.parts import Resources, part_of
 
-from .fitting import Fit, left_out, samples
+from .fitting import Fit, beyond, left_out, samples
 from .kept import kept_report
 from .structure import block_rams, dsp_slices
 
@@ -55,6 +55,7 @@ class Area:
             found["model_error"] = {
                 "samples": errors["samples"],
                 **{k: {e: errors[k][e] for e in ("median", "worst")} for k in ("lut", "ff")},
+                "beyond": {name: list(ends) for name, ends in beyond(self.config).items()},
             }
         return found
 

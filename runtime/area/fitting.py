@@ -16,9 +16,26 @@ from vdla.config import PRESETS, Config
 
 from .features import GROWN, fixed, grown
 
-__all__ = ["Fit", "Sample", "left_out", "samples"]
+__all__ = ["Fit", "Sample", "beyond", "left_out", "samples"]
 
 Weights = NDArray[np.float64]
+
+_RANGED = (
+    "batch",
+    "block_in",
+    "block_out",
+    "macs_per_cycle",
+    "axi_data_bits",
+    "axi_outstanding",
+    "axi_burst_beats",
+    "command_queue_depth",
+    "token_queue_depth",
+    "uop_bytes",
+    "inp_bytes",
+    "wgt_bytes",
+    "acc_bytes",
+)
+"""What the units' sizes follow from."""
 
 _RIDGE = 1e-3
 """Pull of the weights towards zero, where samples do not tell features apart."""
@@ -110,6 +127,16 @@ def _sample(config: Config, family: str, entry: dict[str, Any]) -> Sample:
         for unit, used in units.items()
     }
     return Sample(config, family, pairs, total["lut"], total["ff"], total["dsp"], total["bram36"])
+
+
+def beyond(config: Config) -> dict[str, tuple[int, int]]:
+    """Return the least and most that was synthesized of each field that a configuration exceeds."""
+    found = {}
+    for name in _RANGED:
+        sizes = [getattr(sample.config, name) for sample in samples()]
+        if not min(sizes) <= getattr(config, name) <= max(sizes):
+            found[name] = (min(sizes), max(sizes))
+    return found
 
 
 @lru_cache(maxsize=1)

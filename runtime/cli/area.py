@@ -58,7 +58,11 @@ def _source(result: dict[str, Any]) -> str:
         f"{100 * error[name]['worst']:.1f} % at worst"
         for name in ("lut", "ff")
     )
-    return (
+    said = (
         f"LUTs and flip-flops: a model ({result['family']}), off by {'; '.join(off)}, for each of "
         f"{error['samples']} synthesized configurations from all others. {exact}."
     )
+    ends = [f"{name} of {low:,} to {high:,}" for name, (low, high) in error["beyond"].items()]
+    if not ends:
+        return said
+    return f"{said} Those have {', '.join(ends)}: beyond, it may be off by more."

@@ -47,6 +47,8 @@ def sweep(
     as_json: JsonOption = False,
 ) -> None:
     """Compile and run every point of a sweep; what is interrupted goes on where it stopped."""
+    if not spec.is_file():
+        raise InputError(f"A sweep must be described by a file, and {spec} is none: name it.")
     folder = spec.with_suffix(".sweep") if output is None else output
     part = None if shard is None else _shard(shard)
 

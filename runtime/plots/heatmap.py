@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vdla.errors import InputError
 
-from .style import GREY, INK, axes_or_new, finish, styled, thousands
+from .style import GREY, INK, axes_or_new, finish, require, styled, thousands
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,9 +52,9 @@ def heat_map(
     InputError
         There is no such column, or a pair has several rows.
     """
-    for column in (x, y, value):
-        if column not in frame:
-            raise InputError(f"A heat map needs a column {column!r}: there are {list(frame)}.")
+    require(frame, "A heat map", [value], [x, y])
+    if x == y:
+        raise InputError(f"A heat map must be over two columns, not {x!r} twice: name another.")
     twice = frame[frame.duplicated([x, y], keep=False)]
     if len(twice):
         pair = twice.iloc[0]
@@ -92,8 +92,7 @@ def heat_map(
 
 
 def _words(values: Iterable[object]) -> list[str]:
-    numbers = (int, float, np.integer, np.floating)
-    return [f"{v:g}" if isinstance(v, numbers) else str(v) for v in values]
+    return [f"{v:.12g}" if isinstance(v, (float, np.floating)) else str(v) for v in values]
 
 
 def _write(ax: Axes, data: NDArray[np.float64], fmt: str | None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.errors import InputError
 
-from .style import SERIES, axes_or_new, finish, styled, thousands
+from .style import SERIES, axes_or_new, finish, require, styled, thousands
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,9 +48,7 @@ def network_comparison(
         There is no such column, or a bar has several rows.
     """
     keys = [network] if by is None else [network, by]
-    for column in (*keys, value):
-        if column not in frame:
-            raise InputError(f"A comparison needs a column {column!r}: there are {list(frame)}.")
+    require(frame, "A comparison", [value], keys)
     if frame.duplicated(keys).any():
         raise InputError(
             f"A comparison must have one row for each {' and '.join(keys)}: choose those of one "

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from vdla.errors import InputError
 
-from .style import GREY, SERIES, axes_or_new, finish, place_labels, styled, thousands
+from .style import (
+    GREY,
+    SERIES,
+    axes_or_new,
+    finish,
+    place_labels,
+    require,
+    styled,
+    thousands,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +97,8 @@ def pareto(
     stray = sorted(set(maximize) - {x, y})
     if stray:
         raise InputError(f"maximize must name {x!r} or {y!r}, not {', '.join(stray)}.")
+    if len(frame):
+        require(frame, "A Pareto front", [x, y])
     points = frame[[x, y]].to_numpy(float)
     sign = np.array([-1.0 if name in maximize else 1.0 for name in (x, y)])
     front = pareto_front(points * sign)

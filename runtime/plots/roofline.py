@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.config import Config
 
-from .style import GREY, INK, SERIES, axes_or_new, finish, place_labels, styled
+from .style import GREY, INK, SERIES, axes_or_new, finish, place_labels, require, styled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +40,7 @@ def roofline_points(layers: pd.DataFrame, config: Config) -> pd.DataFrame:
         since the two work at the same time; ``gops``, 10^9 operations a second over the layer's
         window. A multiply-accumulate is two operations.
     """
+    require(layers, "A roofline", ["macs", "cycles", "bytes_read", "bytes_written"], ["name"])
     some = layers[(layers["macs"] > 0) & (layers["cycles"] > 0)]
     moved = np.maximum(some["bytes_read"], some["bytes_written"])
     return some[["name"]].assign(

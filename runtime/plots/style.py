@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.errors import InputError
+
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -22,6 +25,7 @@ __all__ = [
     "axes_or_new",
     "finish",
     "place_labels",
+    "require",
     "styled",
     "thousands",
 ]
@@ -206,3 +210,35 @@ _PLACES = (
 
 def _meet(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def require(
+    frame: pd.DataFrame, what: str, numbers: Sequence[str], others: Sequence[str] = ()
+) -> None:
+    """Refuse a table that a plot cannot be drawn of.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    what : str
+        The plot, with its article.
+    numbers, others : sequence of str
+        Columns that it needs.
+
+    Raises
+    ------
+    InputError
+        There is no row or no such column, or one of `numbers` holds something else.
+    """
+    from pandas.api.types import is_numeric_dtype
+
+    for column in (*numbers, *others):
+        if column not in frame:
+            raise InputError(f"{what} needs a column {column!r}: there are {list(frame)}.")
+    if not len(frame):
+        raise InputError(f"{what} needs a row, and the table has none: choose others.")
+    for column in numbers:
+        if not is_numeric_dtype(frame[column]):
+            raise InputError(
+                f"{what} needs numbers in {column!r}, not {frame[column].iloc[0]!r}: name another."
+            )

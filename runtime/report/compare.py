@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,19 +91,30 @@ def of_json(path: Path) -> Result:
             for row in saved["layers"]
             if row["cycles"] is not None
         }
+        clock = saved.get("clock_mhz")
+        figures = [saved["cycles"], saved["mac_utilization"], 1 if clock is None else clock]
+        figures += [row[name] for row in layers.values() for name in ("cycles", "bytes")]
+        wrong = [one for one in figures if not _is_figure(one)]
+        if wrong or not figures[2]:
+            raise ValueError(f"a figure is {wrong[0]!r}" if wrong else "clock_mhz is 0")
         return Result(
             title=path.name,
             config=saved["config"],
-            clock_mhz=saved.get("clock_mhz"),
+            clock_mhz=clock,
             cycles=int(saved["cycles"]),
             mac_utilization=saved["mac_utilization"],
             layers=layers,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise InputError(
             f"A saved result must be what vdla simulate MODEL --json printed, with cycles: {path}: "
-            f"{type(error).__name__} {error}; save one with > {path.name}"
+            f"{what}; save one with > {path.name}"
         ) from None
+
+
+def _is_figure(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < inf  # type: ignore[operator]
 
 
 @dataclass(frozen=True)

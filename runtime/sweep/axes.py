@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from math import isfinite
 from typing import Any
 
 from vdla.config import PYNQ_Z1, Config
 from vdla.errors import InputError
 from vdla.runtime.api import RANKS
 
-__all__ = ["CHOICES", "DEPTHS", "FIELDS", "Axis", "Span", "read_axis"]
+__all__ = [
+    "CHOICES",
+    "DEPTHS",
+    "FIELDS",
+    "MOST_INTEGER",
+    "MOST_POINTS",
+    "Axis",
+    "Span",
+    "read_axis",
+    "short",
+]
 
 FIELDS: Mapping[str, type] = {
     f.name: type(getattr(PYNQ_Z1, f.name)) for f in fields(Config) if f.name != "name"
@@ -47,6 +58,12 @@ CHOICES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 """Options of compilation: a test of a value, and what it must be."""
 
 _SPAN_KEYS = {"low", "high", "step", "powers_of_two"}
+
+MOST_POINTS = 1_000_000
+"""Of a grid, and of an axis."""
+_SHOWN = 60
+MOST_INTEGER = (1 << 63) - 1
+"""That a table's column holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,12 +181,21 @@ def _checked(name: str, value: object) -> Any:
         if not holds(value):
             raise InputError(f"A value of {name} must be {rule}, not {value!r}.")
         return value
-    if FIELDS.get(name, int) is float and type(value) in (int, float):
-        return float(value)  # type: ignore[arg-type]
-    if FIELDS.get(name, int) is int and type(value) is int:
+    whole = FIELDS.get(name, int) is int
+    if type(value) is int and abs(value) <= MOST_INTEGER:
+        return value if whole else float(value)
+    if not whole and isinstance(value, float) and isfinite(value):
         return value
-    kind = "a number" if FIELDS.get(name, int) is float else "an integer"
-    raise InputError(f"A value of {name} must be {kind}, not {value!r}: change it.")
+    kind = "an integer" if whole else "a number"
+    if type(value) in (int, float) and not (whole and isinstance(value, float)):
+        kind = f"at most {MOST_INTEGER:,}" if isinstance(value, int) else "finite"
+    raise InputError(f"A value of {name} must be {kind}, not {short(value)}: change it.")
+
+
+def short(value: object) -> str:
+    """Return a value for a message, the middle of a long one left out."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]}...{text[-_SHOWN // 2 :]}"
 
 
 def _read_span(name: str, given: Mapping[str, object]) -> tuple[Mapping[str, Any], ...] | Span:
@@ -185,13 +211,24 @@ def _read_span(name: str, given: Mapping[str, object]) -> tuple[Mapping[str, Any
     if not low < high:
         raise InputError(f"The axis {name} must go up, not from {low} to {high}: exchange them.")
     whole = FIELDS.get(name, int) is int
-    if given.get("powers_of_two"):
+    doubled = given.get("powers_of_two", False)
+    if not isinstance(doubled, bool):
+        raise InputError(
+            f"powers_of_two of the axis {name} must be true or false, not {doubled!r}: change it."
+        )
+    if doubled:
         return _each(name, _doubled(name, low, high))
     if "step" in given:
         step = _checked(name, given["step"])
         if step <= 0:
             raise InputError(f"The step of the axis {name} must be positive, not {step}.")
-        count = int((high - low) / step + 1e-9) + 1
+        steps = (high - low) / step
+        if not steps < MOST_POINTS:
+            raise InputError(
+                f"An axis must have at most {MOST_POINTS:,} values, and {name} has more: make its "
+                "step larger, or leave it out and draw points with [sample]."
+            )
+        count = int(steps + 1e-9) + 1
         return _each(name, [low + index * step for index in range(count)])
     return Span(low=low, high=high, whole=whole)
 

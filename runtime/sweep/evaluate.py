@@ -76,7 +76,9 @@ def measure(point: Point, built: Module | dict[str, Any]) -> dict[str, Any]:
         "mac_utilization": summary["mac_utilization"],
         "macs": sum(layer.macs for layer in on_vdla),
         "images": run.images_a_pass,
-        "dram_bytes": sum(layer["dram_bytes"] or 0 for layer in summary["layers"]),
+        "dram_bytes": None
+        if summary["cycles"] is None
+        else sum(layer["dram_bytes"] or 0 for layer in summary["layers"]),
         "memory_bytes": built.arena_bytes,
         "layers_vdla": len(on_vdla),
         "layers_cpu": len(built.layers) - len(on_vdla),

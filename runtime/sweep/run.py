@@ -95,9 +95,8 @@ def _check(spec: Spec, shard: tuple[int, int] | None) -> None:
         return
     part, parts = shard
     if not 1 <= part <= parts:
-        raise InputError(
-            f"A shard must be one of 1/{parts} to {parts}/{parts}, not {part}/{parts}."
-        )
+        rule = f"one of 1/{parts} to {parts}/{parts}" if parts else "a part of at least 1"
+        raise InputError(f"A shard must be {rule}, not {part}/{parts}: count parts from 1.")
     if spec.objectives:
         raise InputError(
             "A study must be run whole, not in shards: each trial follows from those before it. "
@@ -123,7 +122,7 @@ class _Worked:
             if key in self._results or key in jobs:
                 continue
             kept = self._store.get(key)
-            if kept is None:
+            if kept is None or "status" not in kept:
                 jobs[key] = point
             else:
                 self._done(key, kept, "kept from before")

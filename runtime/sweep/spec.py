@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.config import Config, named
 from vdla.errors import InputError
 
-from .axes import Axis, Span, read_axis
+from .axes import MOST_INTEGER, MOST_POINTS, Axis, Span, read_axis, short
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -40,7 +40,6 @@ MAXIMIZED = ("frames_per_second", "mac_utilization")
 """Columns of the table that may be a study's objective."""
 
 _KEYS = {"networks", "config", "bind", "seed", "check", "axes", "sample", "study"}
-_MOST_POINTS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +151,8 @@ def _networks(given: object, folder: Path) -> dict[str, str | Path | Graph]:
         if isinstance(network, (str, Path)):
             text = str(network)
             name = Path(text).name
+            if not name:
+                raise InputError(f"A network must be a file or a name, not {text!r}: name one.")
             here = folder / text
             value = here if Path(text).suffix or here.is_file() else text
             if isinstance(value, Path) and not value.is_file():
@@ -216,9 +217,9 @@ def _check_grid(axes: tuple[Axis, ...]) -> None:
                 "low and high: add step or powers_of_two, or draw points with [sample]."
             )
         points *= len(axis.values)
-    if points > _MOST_POINTS:
+    if points > MOST_POINTS:
         raise InputError(
-            f"A grid must have at most {_MOST_POINTS:,} points a network, not {points:,}: draw "
+            f"A grid must have at most {MOST_POINTS:,} points a network, not {points:,}: draw "
             "some with [sample]."
         )
 
@@ -232,7 +233,7 @@ def _sample(given: object) -> tuple[str | None, int]:
         raise InputError(f"A sample's method must be one of {', '.join(SAMPLES)}, not {method!r}.")
     if "count" not in table:
         raise InputError("A sample must have a count of points: add, for example, count = 64.")
-    return method, _whole("count", table["count"], 1)
+    return method, _whole("count", table["count"], 1, MOST_POINTS)
 
 
 def _study(given: object) -> tuple[tuple[str, ...], int, int]:
@@ -249,10 +250,12 @@ def _study(given: object) -> tuple[tuple[str, ...], int, int]:
     for one in objectives:
         if one not in allowed:
             raise InputError(f"An objective must be one of {', '.join(allowed)}, not {one!r}.")
+        if objectives.count(one) > 1:
+            raise InputError(f"A study must have each objective once, not {one} twice: drop one.")
     if "trials" not in table:
         raise InputError("A study must have a number of trials: add, for example, trials = 64.")
-    trials = _whole("trials", table["trials"], 1)
-    return tuple(objectives), trials, _whole("together", table.get("together", 8), 1)
+    trials = _whole("trials", table["trials"], 1, MOST_POINTS)
+    return tuple(objectives), trials, _whole("together", table.get("together", 8), 1, MOST_POINTS)
 
 
 def _table(name: str, given: object, keys: set[str] | None = None) -> dict[str, Any]:
@@ -266,9 +269,11 @@ def _table(name: str, given: object, keys: set[str] | None = None) -> dict[str, 
     return dict(given)
 
 
-def _whole(name: str, value: object, least: int) -> int:
+def _whole(name: str, value: object, least: int, most: int = MOST_INTEGER) -> int:
     if type(value) is not int or value < least:
-        raise InputError(f"{name} must be an integer of at least {least}, not {value!r}.")
+        raise InputError(f"{name} must be an integer of at least {least}, not {short(value)}.")
+    if value > most:
+        raise InputError(f"{name} must be at most {most:,}, not {short(value)}.")
     return value
 
 

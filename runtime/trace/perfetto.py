@@ -60,8 +60,7 @@ def write_perfetto(timeline: Timeline, file: IO[str], window: Window | None = No
     int
         Events written, without those that name tracks.
     """
-    begin, end = window or (0, timeline.cycles)
-    end = min(end, timeline.cycles)
+    begin, end = (min(cycle, timeline.cycles) for cycle in window or (0, timeline.cycles))
     file.write('{"displayTimeUnit":"ms","otherData":')
     file.write(_json(_about(timeline, begin, end)) + ',"traceEvents":[\n')
     names = _names(timeline)

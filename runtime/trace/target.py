@@ -47,7 +47,7 @@ class Trace:
             )
         if self.window is not None and not 0 <= self.window[0] < self.window[1]:
             raise InputError(
-                f"A window of a trace must be START:STOP with 0 <= START < STOP, in cycles, not "
+                f"A window must be START:STOP with 0 <= START < STOP, in cycles, not "
                 f"{self.window[0]}:{self.window[1]}."
             )
         existed = self.path.exists()

@@ -35,16 +35,19 @@ REFUSED = {
     "--vcd a.fst --device rtl": "--vcd needs a file that ends in .vcd, not a.fst",
     "--fst waves --device rtl": "--fst needs a file that ends in .fst, not waves",
     "--vcd a.vcd --device rtl --window 10": (
-        "A window of waves must be START:STOP, in cycles, not '10'."
+        "A window must be START:STOP with 0 <= START < STOP, in cycles, not '10': write, for "
+        "example, 1000:2000."
     ),
     "--vcd a.vcd --device rtl --window 5:x": (
-        "A window of waves must be START:STOP, in cycles, not '5:x'."
+        "A window must be START:STOP with 0 <= START < STOP, in cycles, not '5:x': write, for "
+        "example, 1000:2000."
     ),
     "--vcd a.vcd --device rtl --window=-5:9": (
-        "A window of waves must be START:STOP, in cycles, not '-5:9'."
+        "A window must be START:STOP with 0 <= START < STOP, in cycles, not '-5:9': write, for "
+        "example, 1000:2000."
     ),
     "--vcd a.vcd --device rtl --window 10:10": (
-        "A window of waves must be START:STOP with 0 <= START < STOP, in cycles, not 10:10."
+        "A window must be START:STOP with 0 <= START < STOP, in cycles, not 10:10."
     ),
     "--vcd no/such/folder/a.vcd --device rtl": (
         "A file of waves must be in a folder that can be written: no/such/folder/a.vcd: No such "

@@ -287,6 +287,14 @@ def test_a_zigzag_workload(tmp_path: Path) -> None:
             r"line 1: padding must be a number, or \[\[above, below\]",
         ),
         ("problem: {instance: 3}", "line 1: instance must be a table"),
+        (
+            "problem: {instance: {C: 3, M: 8, P: 4, Q: 4, WStride: 2}}",
+            "line 1: A loop bound must be one of C, G, .*, Wstride, not WStride: correct it",
+        ),
+        (
+            ZIGZAG.replace("{I: 2, W: 2}", "{I: 4, W: 2}").replace("{I: 1, W: 2}", "{I: 4, W: 2}"),
+            "A layer must read layers that stand before it, and 2 reads 4: put them in order",
+        ),
         (ZIGZAG.replace("id: 1", "id: 0"), "line 8: Layers must have different ids, not 0"),
         (ZIGZAG.replace("1, 16, 3, 16", "1, 16, 3, x"), "line 1: The loop OY must be an integer"),
         (ZIGZAG.replace("+=W[g]", "+W[g]"), "line .*: An equation must be"),
@@ -312,6 +320,18 @@ def test_a_zigzag_workload(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_yaml_list_is_said(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         read(tmp_path, "net.yaml", text)
+
+
+def test_a_timeloop_shape_has_strides_where_an_instance_says_nothing(tmp_path: Path) -> None:
+    coefficients = "[{name: Wstride, default: 2}, {name: Hstride, default: 2}]"
+    shape = f"shape: {{coefficients: {coefficients}, dimensions: [C, M, R, S, N, P, Q]}}"
+    bounds = "C: 16, M: 32, R: 3, S: 3, P: 14, Q: 14"
+    problem = f"problem: {{{shape}, instance: {{{bounds}}}}}"
+    (node,) = read(tmp_path, "t.yaml", problem).nodes
+    assert node.attrs["strides"] == (2, 2)
+    own = problem.replace("Q: 14", "Q: 14, Wstride: 1, Hstride: 3")
+    (node,) = read(tmp_path, "t.yaml", own).nodes
+    assert node.attrs["strides"] == (3, 1)
 
 
 def test_a_list_must_be_readable(tmp_path: Path) -> None:

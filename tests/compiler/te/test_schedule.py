@@ -83,9 +83,7 @@ def test_a_buffer_is_padded_along_a_dimension_even_one_that_was_split(pair) -> N
     with pytest.raises(ScheduleError, match=r"along a dimension of c, and i\.o is none: those are"):
         stage.storage_align(outer, 16)
     for factor in (0, -8, 2.5, "8"):
-        with pytest.raises(
-            ScheduleError, match=f"whole number of elements from 1, not {factor}"
-        ):
+        with pytest.raises(ScheduleError, match=f"whole number of elements from 1, not {factor}"):
             stage.storage_align(j, factor)
     stage.storage_align(j, np.int64(4))
     assert stage.storage_factor(j) == 4

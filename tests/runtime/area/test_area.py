@@ -106,6 +106,10 @@ def test_what_was_synthesized_is_not_modelled() -> None:
     modelled = area(PYNQ_Z1.replace(block_in=8, wgt_bytes=128 << 10, inp_bytes=16 << 10))
     assert modelled.source == "model"
     assert modelled.to_dict()["model_error"]["samples"] == len(samples())
+    assert modelled.to_dict()["model_error"]["beyond"] == {}
+    far = area(PYNQ_Z1.replace(batch=16, acc_bytes=1 << 20, inp_bytes=1 << 19))
+    beyond = far.to_dict()["model_error"]["beyond"]
+    assert beyond["batch"] == [1, max(sample.config.batch for sample in samples())]
 
 
 def test_a_report_of_this_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

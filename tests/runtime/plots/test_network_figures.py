@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -125,6 +126,23 @@ def test_bars_of_causes_stack_to_each_layers_cycles(timeline: Timeline, module: 
 def test_a_module_that_is_none_is_refused(timeline: Timeline) -> None:
     with pytest.raises(InputError, match="module must be one of load, compute, store, not 'dma'"):
         plots.cycles_by_cause(timeline.layers, module="dma")
+
+
+def test_one_layer_leaves_room_for_its_names_and_the_legend(timeline: Timeline) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ax = plots.cycles_by_cause(timeline.layers.head(1))
+        figure = ax.get_figure(root=True)
+        figure.canvas.draw()
+    drawn, height = figure.get_tightbbox(), figure.get_size_inches()[1]
+    assert drawn.y0 >= 0
+    assert drawn.y1 <= height
+    with pytest.raises(InputError, match="A plot of causes needs a row, and the table has none"):
+        plots.cycles_by_cause(timeline.layers.head(0))
+    with pytest.raises(InputError, match="A plot of causes needs a column 'compute_gemm'"):
+        plots.cycles_by_cause(timeline.layers[["name", "cycles"]])
+    with pytest.raises(InputError, match="A roofline needs a column 'macs'"):
+        plots.roofline(timeline.layers[["name", "cycles"]], timeline.config)
 
 
 def test_bars_of_units_are_the_busy_cycles(timeline: Timeline) -> None:

@@ -107,6 +107,32 @@ def test_a_heat_map_of_two_rows_a_cell_is_refused() -> None:
         plots.heat_map(frame, "a", "c", "v")
 
 
+def test_tables_that_cannot_be_drawn_are_refused() -> None:
+    frame = pd.DataFrame({"a": [1], "b": [2], "name": ["x"], "v": [3.0]})
+    for text, draw in {
+        "A heat map needs numbers in 'name', not 'x'": lambda: plots.heat_map(
+            frame, "a", "b", "name"
+        ),
+        "A heat map must be over two columns, not 'a' twice": lambda: plots.heat_map(
+            frame, "a", "a", "v"
+        ),
+        "A heat map needs a row": lambda: plots.heat_map(frame.head(0), "a", "b", "v"),
+        "A Pareto front needs numbers in 'name'": lambda: plots.pareto(frame, "name", "v"),
+        "A comparison needs a row": lambda: plots.network_comparison(
+            frame.head(0), "v", network="name"
+        ),
+    }.items():
+        with pytest.raises(InputError, match=text):
+            draw()
+
+
+def test_large_sizes_are_told_apart_on_a_heat_map() -> None:
+    frame = pd.DataFrame({"a": [1048576, 1048577], "b": [0.5, 0.25], "v": [1.0, 2.0]})
+    ax = plots.heat_map(frame, "a", "b", "v")
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1048576", "1048577"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["0.25", "0.5"]
+
+
 def test_bars_of_networks_in_groups() -> None:
     rows = [("r18", "z1", 8e6), ("r18", "zcu", 7e6), ("mb", "z1", 4e6)]
     frame = pd.DataFrame(rows, columns=["network", "config", "cycles"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -182,12 +183,31 @@ def test_a_saved_run_holds_the_same_figures_as_its_timeline(tmp_path: Path) -> N
     path.write_text(json.dumps(network.run(image).summary(), default=int))
     saved, timed = of_json(path), of_timeline(Timeline.of(network), "timed")
     assert (saved.cycles, saved.config, saved.bytes) == (timed.cycles, "tiny", timed.bytes)
+    assert saved.mac_utilization == pytest.approx(timed.mac_utilization, rel=1e-12)
     for name, layer in timed.layers.items():
         assert saved.layers[name]["cycles"] == layer["cycles"]
         assert saved.layers[name]["bytes"] == layer["bytes"]
         assert (saved.layers[name]["mac_utilization"] or 0) == pytest.approx(
             layer["mac_utilization"] or 0
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("clock_mhz", 0, "clock_mhz is 0"),
+        ("clock_mhz", "z", "a figure is 'z'"),
+        ("cycles", float("nan"), "a figure is nan"),
+        ("cycles", None, "a figure is None"),
+    ],
+)
+def test_a_saved_result_has_figures(name: str, value: Any, what: str, tmp_path: Path) -> None:
+    saved = {"config": "tiny", "clock_mhz": 100, "cycles": 5, "mac_utilization": 0.5, "layers": []}
+    (tmp_path / "a.json").write_text(json.dumps(saved))
+    assert of_json(tmp_path / "a.json").cycles == 5
+    (tmp_path / "a.json").write_text(json.dumps({**saved, name: value}))
+    with pytest.raises(InputError, match=f"printed, with cycles: .*: {what}; save one"):
+        of_json(tmp_path / "a.json")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"layers": [{"name": "a"}]}'])

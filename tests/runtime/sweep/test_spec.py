@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from pathlib import Path
@@ -72,6 +73,33 @@ def spec(**changes: Any) -> dict[str, Any]:
         ({"study": {"objectives": ["cycles"]}}, "study must have a number of trials"),
         ({"seed": -1}, "seed must be an integer of at least 0, not -1"),
         ({"check": 1}, "check must be true or false, not 1"),
+        (
+            {"seed": 1 << 63},
+            "seed must be at most 9,223,372,036,854,775,807, not 9223372036854775808",
+        ),
+        ({"networks": ["."]}, "network must be a file or a name, not '.': name one"),
+        ({"sample": {"count": 10**9}}, "count must be at most 1,000,000, not 1000000000"),
+        (
+            {"study": {"objectives": ["cycles", "cycles"], "trials": 3}},
+            "must have each objective once, not cycles twice",
+        ),
+        (
+            {"axes": {"block_in": [10**24]}},
+            "must be at most 9,223,372,036,854,775,807, not 10{24}:",
+        ),
+        ({"axes": {"clock_mhz": [math.nan]}}, "value of clock_mhz must be finite, not nan"),
+        (
+            {"axes": {"clock_mhz": {"low": 1.0, "high": math.inf, "powers_of_two": True}}},
+            "value of clock_mhz must be finite, not inf",
+        ),
+        (
+            {"axes": {"block_in": {"low": 8, "high": 16, "powers_of_two": "no"}}},
+            "powers_of_two of the axis block_in must be true or false, not 'no'",
+        ),
+        (
+            {"axes": {"clock_mhz": {"low": -1e308, "high": 1e308, "step": 1.0}}},
+            "An axis must have at most 1,000,000 values, and clock_mhz has more",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(given: dict[str, Any], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -55,9 +56,25 @@ def test_a_point_s_cycles_are_those_of_the_cycle_model(whole: pd.DataFrame) -> N
     assert row.dram_bytes == run.layers.dram_bytes.sum()
     assert row.milliseconds == pytest.approx(run.cycles / 100e3)
     assert row.frames_per_second == pytest.approx(100e6 / run.cycles)
-    assert row.mac_utilization == pytest.approx(4 * 4 * 9 * 4 * 8 / (16 * run.cycles))
+    assert row.mac_utilization == 4 * 4 * 9 * 4 * 8 / (16 * run.cycles)
     assert row.config_hash == f"{TINY.hash:016x}"
     assert (row.version, row.seed, row.block_out) == (vdla.__version__, 0, 4)
+
+
+def test_a_device_without_time_moves_no_bytes_that_are_known(tmp_path: Path) -> None:
+    axes = {"device": ["functional", "cycle"]}
+    table = vdla.sweep(spec(axes=axes), folder=tmp_path, workers=1).set_index("device")
+    assert list(table.status) == ["ok", "ok"]
+    assert table.loc["functional", ["cycles", "dram_bytes"]].isna().all()
+    assert table.loc["cycle", "dram_bytes"] > 0
+
+
+def test_a_kept_result_that_is_none_is_made_again(tmp_path: Path, whole: pd.DataFrame) -> None:
+    vdla.sweep(spec(), folder=tmp_path, workers=1)
+    for file in tmp_path.glob("points/*/*.json"):
+        kept = json.loads(file.read_text())
+        file.write_text(json.dumps({**kept, "result": {}}))
+    pd.testing.assert_frame_equal(vdla.sweep(spec(), folder=tmp_path, workers=1), whole)
 
 
 def test_a_point_that_fails_is_a_row_with_its_reason(whole: pd.DataFrame) -> None:
@@ -143,6 +160,7 @@ def test_shards_together_are_the_whole(tmp_path: Path, whole: pd.DataFrame) -> N
     [
         ({"shard": (0, 4)}, "must be one of 1/4 to 4/4, not 0/4"),
         ({"shard": (5, 4)}, "must be one of 1/4 to 4/4, not 5/4"),
+        ({"shard": (1, 0)}, "must be a part of at least 1, not 1/0: count parts from 1"),
         ({"workers": 0}, "workers must be at least 1, not 0"),
         ({"workers": 2, "scheduler": "tcp://127.0.0.1:1"}, "workers or a scheduler, not both"),
     ],

@@ -272,7 +272,7 @@ def test_a_network_on_the_cpu_has_no_timeline() -> None:
     ("name", "window", "message"),
     [
         ("a.txt", None, "A trace must end in .json, .json.gz, .vcd, not be a.txt"),
-        ("a.json", (5, 5), "A window of a trace must be START:STOP with 0 <= START < STOP"),
+        ("a.json", (5, 5), "A window must be START:STOP with 0 <= START < STOP"),
         ("no/such/a.vcd", None, "A trace must be in a folder that can be written: no/such/a.vcd"),
     ],
 )
