@@ -79,7 +79,8 @@ def test_simulate_checks_a_trained_network_on_the_cycle_model(
     assert max(scores.values()) == max(expected)
     counted = [layer["cycles"] for layer in report["layers"] if layer["cycles"] is not None]
     assert sum(counted) == report["cycles"]
-    assert report["mac_utilization"] == report["mac_cycles_ideal"] / report["cycles"]
+    ideal = report["mac_utilization"] * report["cycles"]  # not in whole cycles
+    assert report["mac_cycles_ideal"] - 1 < ideal <= report["mac_cycles_ideal"] * (1 + 1e-12)
 
 
 def test_a_compiled_file_gives_the_scores_of_its_network(
