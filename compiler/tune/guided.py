@@ -1,0 +1,179 @@
+"""Search that a cost model guides: simulated annealing on what it predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .methods import _Seen
+from .model import CostModel, Features
+from .space import Space
+
+__all__ = ["Guided", "Known"]
+
+_CHAINS, _STEPS = 24, 6
+_HOT, _COLD = 1.0, 0.1
+"""Temperatures of a round, in spreads of the scores of what was measured."""
+_DOUBT = 0.5
+"""Spreads of the ensemble by which a point may be better than its mean says."""
+_ALIKE = 0.3
+"""What a point loses, in spreads, for each share of its knobs that the batch has already."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Measurements of other tasks, to begin with.
+
+    Attributes
+    ----------
+    features : array
+        (n, f).
+    costs : array
+        n, comparable within a group.
+    groups : array
+        Of n integers: the task of each.
+    """
+
+    features: Features
+    costs: NDArray[np.float64]
+    groups: NDArray[np.int64]
+
+
+class Guided:
+    """Measures where a model expects the fastest.
+
+    Chains of annealing go on from round to round; the best of the points that they have met are
+    chosen for a batch, less what they have in common with those chosen before, and a share by
+    chance.
+
+    Parameters
+    ----------
+    space : Space
+    featurize : callable
+        Features of a point, None where it cannot be lowered.
+    model : CostModel
+    rng : Generator
+    prior : callable, optional
+        An estimate of a point's cost: the first proposals.
+    known : Known, optional
+        Measurements of other tasks.
+    explored : float
+        Share of a batch that is chosen by chance.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        featurize: Callable[[int], Features | None],
+        model: CostModel,
+        rng: np.random.Generator,
+        *,
+        prior: Callable[[int], float] | None = None,
+        known: Known | None = None,
+        explored: float = 0.05,
+    ) -> None:
+        self._seen = _Seen(space, rng)
+        self._featurize, self._model = featurize, model
+        self._known, self._explored = known, explored
+        self._features: dict[int, Features | None] = {}
+        self._costs: dict[int, float] = {}
+        self._scores: dict[int, float] = {}
+        self._order = [] if prior is None else sorted(range(len(space)), key=prior)
+        self._chains: list[int] = []
+
+    def tell(self, points: Sequence[int], costs: Sequence[float]) -> None:
+        """Keep what was measured."""
+        self._costs.update(zip(points, costs, strict=True))
+
+    def propose(self, count: int) -> list[int]:
+        """Return points that were not proposed before."""
+        if len(self._costs) < count and self._known is None:
+            return self._first(count)
+        self._fit()
+        met = self._anneal()
+        chance = int(self._seen.rng.binomial(count, self._explored))
+        chosen = self._seen.take(self._batch(met, count - chance))
+        return [*chosen, *self._seen.take(self._seen.others(count - len(chosen)))]
+
+    def _first(self, count: int) -> list[int]:
+        """Return half a batch that the prior expects the fastest, and others."""
+        rest = (k for k in self._order if k not in self._seen.taken)
+        best = [k for _, k in zip(range(count // 2), rest, strict=False)]
+        self._seen.take(best)
+        return [*best, *self._seen.take(self._seen.others(count - len(best)))]
+
+    def _fit(self) -> None:
+        points = [k for k in self._costs if self._feature(k) is not None]
+        costs = np.array([self._costs[k] for k in points])
+        worst = costs[np.isfinite(costs)].max(initial=1.0)
+        costs = np.where(np.isfinite(costs), costs, 4 * worst)
+        features = [self._feature(k) for k in points]
+        groups = np.zeros(len(points), np.int64)
+        rows = np.array(features, np.float32)
+        if self._known is not None:
+            there = self._known
+            rows = np.concatenate([there.features, *([rows] if len(points) else [])])
+            costs = np.concatenate([there.costs, costs])
+            groups = np.concatenate([there.groups + 1, groups])
+        self._model.fit(rows, costs, groups)
+        self._scores.clear()
+
+    def _anneal(self) -> list[int]:
+        """Move the chains on, and return all points that they meet."""
+        rng, space = self._seen.rng, self._seen.space
+        starts = sorted(self._costs, key=self._costs.__getitem__)[: _CHAINS // 3]
+        if not self._chains:
+            self._chains = [*self._order[: _CHAINS // 3], *self._seen.others(_CHAINS)][:_CHAINS]
+        self._chains[: len(starts)] = starts  # some go on from the best that is known
+        chains = list(self._chains)
+        scores = self._score(chains)
+        spread = max(float(np.std(scores)), 1e-9)
+        met = set(chains)
+        for temperature in np.geomspace(_HOT, _COLD, _STEPS):
+            moved = [space.neighbour(one, rng) for one in chains]
+            new = self._score(moved)
+            met.update(moved)
+            better = np.exp(np.minimum(0, (scores - new) / (temperature * spread)))
+            taken = rng.random(len(chains)) < better
+            chains = [m if t else c for m, c, t in zip(moved, chains, taken, strict=True)]
+            scores = np.where(taken, new, scores)
+        self._chains = chains
+        return [k for k in met if k not in self._seen.taken]
+
+    def _batch(self, met: Sequence[int], count: int) -> list[int]:
+        """Choose points one by one, each the best less what it shares with those before it."""
+        if not met:
+            return []
+        points = np.array(sorted(met))
+        scores = self._score(points.tolist())
+        spread = max(float(np.std(scores)), 1e-9)
+        choices = self._seen.space.choices[points]
+        chosen: list[int] = []
+        shared = np.zeros(len(points))
+        for _ in range(min(count, len(points))):
+            value = scores + _ALIKE * spread * shared
+            value[[int(np.searchsorted(points, one)) for one in chosen]] = np.inf
+            best = int(np.argmin(value))
+            chosen.append(int(points[best]))
+            shared = np.maximum(shared, (choices == choices[best]).mean(axis=1))
+        return chosen
+
+    def _feature(self, point: int) -> Features | None:
+        if point not in self._features:
+            self._features[point] = self._featurize(point)
+        return self._features[point]
+
+    def _score(self, points: Sequence[int]) -> NDArray[np.float64]:
+        """Return what the model hopes of points; infinity for those that cannot be lowered."""
+        new = [k for k in dict.fromkeys(points) if k not in self._scores]
+        good = [k for k in new if self._feature(k) is not None]
+        self._scores.update(dict.fromkeys(new, np.inf))
+        if good:
+            rows = np.array([self._feature(k) for k in good], np.float32)
+            members = self._model.predict(rows)
+            hoped = members.mean(axis=0) - _DOUBT * members.std(axis=0)
+            self._scores.update(zip(good, hoped.tolist(), strict=True))
+        return np.array([self._scores[k] for k in points])
