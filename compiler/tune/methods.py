@@ -1,4 +1,4 @@
-"""Methods that propose what to measure next: by a model's guidance, by chance, in order, by descent."""
+"""Methods that propose what to measure next, without a model: the baselines of one with."""
 
 from __future__ import annotations
 
