@@ -1,0 +1,1 @@
+"""The autotuner: schedules are proposed, built, measured and remembered."""

@@ -1,0 +1,113 @@
+"""A process that candidates run in: it may crash or hang, and is then replaced."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+__all__ = ["Crashed", "Sandbox", "TimedOut"]
+
+
+class Crashed(Exception):
+    """The process ended; the text says how."""
+
+
+class TimedOut(Exception):
+    """The process took longer than it may, and was killed."""
+
+
+class Sandbox:
+    """Runs functions one at a time in a process of its own.
+
+    Starting one takes seconds, so it is kept from call to call.
+    """
+
+    def __init__(self) -> None:
+        methods = multiprocessing.get_all_start_methods()
+        self._context = multiprocessing.get_context(
+            "forkserver" if "forkserver" in methods else "spawn"
+        )
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def run(self, function: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
+        """Return what a function returns, or raise what it raises.
+
+        Parameters
+        ----------
+        function : callable
+            Importable: a module's own.
+        arguments : object
+            Picklable, as the result.
+        seconds : float
+            After which the process is killed.
+
+        Raises
+        ------
+        Crashed
+            The process ended.
+        TimedOut
+            It was killed.
+        """
+        if self._process is None:
+            self._start()
+        try:
+            self._pipe.send((function, arguments))
+            if not self._pipe.poll(seconds):
+                self.close()
+                raise TimedOut(f"took over {seconds:g} s")
+            value, error = self._pipe.recv()
+        except (EOFError, OSError):
+            raise Crashed(self._ended()) from None
+        if error is not None:
+            raise error
+        return value
+
+    def close(self) -> None:
+        """Kill the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._ended()
+
+    def _start(self) -> None:
+        self._pipe, there = self._context.Pipe()
+        self._process = self._context.Process(target=_serve, args=(there,), daemon=True)
+        self._process.start()
+        there.close()
+
+    def _ended(self) -> str:
+        """Wait for the end of the process, forget it, and say how it ended."""
+        self._process.join()
+        code = self._process.exitcode
+        self._pipe.close()
+        self._process = self._pipe = None
+        if code < 0:
+            with suppress(ValueError):
+                return f"ended by {signal.Signals(-code).name}"
+        return f"ended with exit code {code}"
+
+
+def _serve(pipe: Any) -> None:
+    parent = os.getppid()
+    with suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            if not pipe.poll(5.0):
+                if os.getppid() != parent:
+                    return
+                continue
+            function, arguments = pipe.recv()
+            try:
+                answer = (function(*arguments), None)
+            except Exception as error:
+                answer = (None, error)
+            pipe.send(answer)
