@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["Crashed", "Sandbox", "TimedOut"]
+__all__ = ["CrashError", "Sandbox", "TimeLimitError"]
 
 
-class Crashed(Exception):
+class CrashError(Exception):
     """The process ended; the text says how."""
 
 
-class TimedOut(Exception):
+class TimeLimitError(Exception):
     """The process took longer than it may, and was killed."""
 
 
@@ -54,9 +54,9 @@ class Sandbox:
 
         Raises
         ------
-        Crashed
+        CrashError
             The process ended.
-        TimedOut
+        TimeLimitError
             It was killed.
         """
         if self._process is None:
@@ -65,10 +65,10 @@ class Sandbox:
             self._pipe.send((function, arguments))
             if not self._pipe.poll(seconds):
                 self.close()
-                raise TimedOut(f"took over {seconds:g} s")
+                raise TimeLimitError(f"took over {seconds:g} s")
             value, error = self._pipe.recv()
         except (EOFError, OSError):
-            raise Crashed(self._ended()) from None
+            raise CrashError(self._ended()) from None
         if error is not None:
             raise error
         return value

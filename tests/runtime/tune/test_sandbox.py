@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from vdla.runtime.tune.sandbox import Crashed, Sandbox, TimedOut
+from vdla.runtime.tune.sandbox import CrashError, Sandbox, TimeLimitError
 
 
 def test_results_errors_and_ends_are_told_apart() -> None:
@@ -19,10 +19,10 @@ def test_results_errors_and_ends_are_told_apart() -> None:
         with pytest.raises(ZeroDivisionError):
             sandbox.run(divmod, 7, 0, seconds=60)
         assert sandbox.run(os.getpid, seconds=60) == first != os.getpid()
-        with pytest.raises(Crashed, match="ended by SIGSEGV"):
+        with pytest.raises(CrashError, match="ended by SIGSEGV"):
             sandbox.run(ctypes.string_at, 0, seconds=60)
-        with pytest.raises(Crashed, match="ended with exit code 3"):
+        with pytest.raises(CrashError, match="ended with exit code 3"):
             sandbox.run(sys.exit, 3, seconds=60)
-        with pytest.raises(TimedOut, match=r"took over 0\.2 s"):
+        with pytest.raises(TimeLimitError, match=r"took over 0\.2 s"):
             sandbox.run(time.sleep, 60, seconds=0.2)
         assert sandbox.run(os.getpid, seconds=60) not in (first, os.getpid())
