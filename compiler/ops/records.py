@@ -13,7 +13,15 @@ from vdla.config import Config
 
 from .conv2d import Conv2d, ConvTile
 
-__all__ = ["TEMPLATE_VERSION", "Record", "find_record", "read_records", "shape_of", "write_records"]
+__all__ = [
+    "TEMPLATE_VERSION",
+    "Record",
+    "changed",
+    "find_record",
+    "read_records",
+    "shape_of",
+    "write_records",
+]
 
 TEMPLATE_VERSION = 1
 """Of the convolution's schedule template; records of another one are not used."""
@@ -71,7 +79,7 @@ def write_records(records: Iterable[Record]) -> str:
                 "config": f"{record.config_hash:016x}",
                 "dram_latency_cycles": record.dram_latency_cycles,
                 "vthreads": record.vthreads,
-                "shape": _changed(record.conv),
+                "shape": changed(record.conv),
                 "tile": asdict(record.tile),
                 "cycles": record.cycles,
             },
@@ -99,7 +107,7 @@ def _record(found: Mapping[str, Any]) -> Record:
     )
 
 
-def _changed(conv: Conv2d) -> dict[str, Any]:
+def changed(conv: Conv2d) -> dict[str, Any]:
     """Return the fields that differ from their defaults."""
     every = {field.name: (getattr(conv, field.name), field.default) for field in fields(conv)}
     return {name: value for name, (value, default) in every.items() if value != default}

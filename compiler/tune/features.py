@@ -33,7 +33,9 @@ from vdla.compiler.ir.stmt import (
 )
 from vdla.compiler.te.expr import Expr, Var
 
-__all__ = ["NAMES", "features"]
+__all__ = ["NAMES", "Features", "features"]
+
+Features = NDArray[np.float32]
 
 NEAR_BYTES = tuple(1 << k for k in range(8, 25, 2))
 """Sizes of near memories that the curves are read at."""
@@ -83,7 +85,7 @@ class _Counts:
         return int(function(env))
 
 
-def features(body: Stmt) -> NDArray[np.float32]:
+def features(body: Stmt) -> Features:
     """Return the features of a loop nest, as `NAMES` names them, float32 of that length.
 
     Parameters
