@@ -19,6 +19,8 @@ _HOT, _COLD = 1.0, 0.1
 """Temperatures of a round, in spreads of the scores of what was measured."""
 _DOUBT = 0.5
 """Spreads of the ensemble by which a point may be better than its mean says."""
+_WORST = 1e3
+"""A score beyond any that a model gives."""
 _ALIKE = 0.3
 """What a point loses, in spreads, for each share of its knobs that the batch has already."""
 
@@ -130,7 +132,7 @@ class Guided:
         self._chains[: len(starts)] = starts  # some go on from the best that is known
         chains = list(self._chains)
         scores = self._score(chains)
-        spread = max(float(np.std(scores)), 1e-9)
+        spread = _spread(scores)
         met = set(chains)
         for temperature in np.geomspace(_HOT, _COLD, _STEPS):
             moved = [space.neighbour(one, rng) for one in chains]
@@ -141,7 +143,8 @@ class Guided:
             chains = [m if t else c for m, c, t in zip(moved, chains, taken, strict=True)]
             scores = np.where(taken, new, scores)
         self._chains = chains
-        return [k for k in met if k not in self._seen.taken]
+        new = (k for k in met if k not in self._seen.taken)
+        return [k for k in new if self._feature(k) is not None]
 
     def _batch(self, met: Sequence[int], count: int) -> list[int]:
         """Choose points one by one, each the best less what it shares with those before it."""
@@ -149,7 +152,7 @@ class Guided:
             return []
         points = np.array(sorted(met))
         scores = self._score(points.tolist())
-        spread = max(float(np.std(scores)), 1e-9)
+        spread = _spread(scores)
         choices = self._seen.space.choices[points]
         chosen: list[int] = []
         shared = np.zeros(len(points))
@@ -167,13 +170,17 @@ class Guided:
         return self._features[point]
 
     def _score(self, points: Sequence[int]) -> NDArray[np.float64]:
-        """Return what the model hopes of points; infinity for those that cannot be lowered."""
+        """Return what the model hopes of points; the worst for those that cannot be lowered."""
         new = [k for k in dict.fromkeys(points) if k not in self._scores]
         good = [k for k in new if self._feature(k) is not None]
-        self._scores.update(dict.fromkeys(new, np.inf))
+        self._scores.update(dict.fromkeys(new, _WORST))
         if good:
             rows = np.array([self._feature(k) for k in good], np.float32)
             members = self._model.predict(rows)
             hoped = members.mean(axis=0) - _DOUBT * members.std(axis=0)
             self._scores.update(zip(good, hoped.tolist(), strict=True))
         return np.array([self._scores[k] for k in points])
+
+
+def _spread(scores: NDArray[np.float64]) -> float:
+    return max(float(np.std(scores[scores < _WORST])) if (scores < _WORST).any() else 0.0, 1e-9)

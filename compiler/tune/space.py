@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -50,6 +50,9 @@ class Space:
             name: _options([point[name] for point in self._points]) for name in names
         }
         self._index = {tuple(row): k for k, row in enumerate(self.choices.tolist())}
+
+    def __iter__(self) -> Iterator[Point]:
+        return iter(self._points)
 
     def __len__(self) -> int:
         return len(self._points)

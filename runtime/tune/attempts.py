@@ -1,0 +1,63 @@
+"""Who attempts candidates: processes of this machine, each of which may crash or hang."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from vdla.compiler.tune.space import Point
+
+from .attempt import Outcome, attempt
+from .sandbox import Sandbox
+
+__all__ = ["Attempts"]
+
+
+class Attempts:
+    """Attempts candidates on several processes of this machine.
+
+    Parameters
+    ----------
+    workers : int
+    seconds : float
+        Longest time of a candidate, building included.
+    """
+
+    def __init__(self, workers: int, seconds: float) -> None:
+        self._seconds = seconds
+        self._threads = ThreadPoolExecutor(workers)
+        self._own = threading.local()
+        self._sandboxes: list[Sandbox] = []
+
+    def __enter__(self) -> Attempts:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def run(self, template: Any, points: Sequence[Point]) -> Iterator[tuple[int, Outcome]]:
+        """Yield the place of each point, and what became of it, as they are done."""
+        sent = {
+            self._threads.submit(self._attempt, template, point): k
+            for k, point in enumerate(points)
+        }
+        try:
+            for done in as_completed(sent):
+                yield sent[done], done.result()
+        finally:
+            for one in sent:
+                one.cancel()
+
+    def close(self) -> None:
+        """End the processes, whatever they are at."""
+        for sandbox in self._sandboxes:
+            sandbox.close()
+        self._threads.shutdown(cancel_futures=True)
+
+    def _attempt(self, template: Any, point: Point) -> Outcome:
+        if not hasattr(self._own, "sandbox"):
+            self._own.sandbox = Sandbox()
+            self._sandboxes.append(self._own.sandbox)
+        return attempt(self._own.sandbox, template, point, self._seconds)
