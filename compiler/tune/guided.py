@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .methods import _Seen
+from .methods import Proposer
 from .model import CostModel, Features
 from .space import Space
 
@@ -44,7 +44,7 @@ class Known:
     groups: NDArray[np.int64]
 
 
-class Guided:
+class Guided(Proposer):
     """Measures where a model expects the fastest.
 
     Chains of annealing go on from round to round; the best of the points that they have met are
@@ -77,18 +77,13 @@ class Guided:
         known: Known | None = None,
         explored: float = 0.05,
     ) -> None:
-        self._seen = _Seen(space, rng)
+        super().__init__(space, rng)
         self._featurize, self._model = featurize, model
         self._known, self._explored = known, explored
         self._features: dict[int, Features | None] = {}
-        self._costs: dict[int, float] = {}
         self._scores: dict[int, float] = {}
         self._order = [] if prior is None else sorted(range(len(space)), key=prior)
         self._chains: list[int] = []
-
-    def tell(self, points: Sequence[int], costs: Sequence[float]) -> None:
-        """Keep what was measured."""
-        self._costs.update(zip(points, costs, strict=True))
 
     def propose(self, count: int) -> list[int]:
         """Return points that were not proposed before."""
@@ -96,16 +91,16 @@ class Guided:
             return self._first(count)
         self._fit()
         met = self._anneal()
-        chance = int(self._seen.rng.binomial(count, self._explored))
-        chosen = self._seen.take(self._batch(met, count - chance))
-        return [*chosen, *self._seen.take(self._seen.others(count - len(chosen)))]
+        chance = int(self.rng.binomial(count, self._explored))
+        chosen = self._take(self._batch(met, count - chance))
+        return [*chosen, *self._take(self._others(count - len(chosen)))]
 
     def _first(self, count: int) -> list[int]:
         """Return half a batch that the prior expects the fastest, and others."""
-        rest = (k for k in self._order if k not in self._seen.taken)
+        rest = (k for k in self._order if k not in self._taken)
         best = [k for _, k in zip(range(count // 2), rest, strict=False)]
-        self._seen.take(best)
-        return [*best, *self._seen.take(self._seen.others(count - len(best)))]
+        self._take(best)
+        return [*best, *self._take(self._others(count - len(best)))]
 
     def _fit(self) -> None:
         points = [k for k in self._costs if self._feature(k) is not None]
@@ -125,10 +120,10 @@ class Guided:
 
     def _anneal(self) -> list[int]:
         """Move the chains on, and return all points that they meet."""
-        rng, space = self._seen.rng, self._seen.space
+        rng, space = self.rng, self.space
         starts = sorted(self._costs, key=self._costs.__getitem__)[: _CHAINS // 3]
         if not self._chains:
-            self._chains = [*self._order[: _CHAINS // 3], *self._seen.others(_CHAINS)][:_CHAINS]
+            self._chains = [*self._order[: _CHAINS // 3], *self._others(_CHAINS)][:_CHAINS]
         self._chains[: len(starts)] = starts  # some go on from the best that is known
         chains = list(self._chains)
         scores = self._score(chains)
@@ -143,7 +138,7 @@ class Guided:
             chains = [m if t else c for m, c, t in zip(moved, chains, taken, strict=True)]
             scores = np.where(taken, new, scores)
         self._chains = chains
-        new = (k for k in met if k not in self._seen.taken)
+        new = (k for k in met if k not in self._taken)
         return [k for k in new if self._feature(k) is not None]
 
     def _batch(self, met: Sequence[int], count: int) -> list[int]:
@@ -153,7 +148,7 @@ class Guided:
         points = np.array(sorted(met))
         scores = self._score(points.tolist())
         spread = _spread(scores)
-        choices = self._seen.space.choices[points]
+        choices = self.space.choices[points]
         chosen: list[int] = []
         shared = np.zeros(len(points))
         for _ in range(min(count, len(points))):

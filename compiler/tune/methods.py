@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 
 from .space import Space
 
-__all__ = ["Genetic", "Grid", "Method", "Random"]
+__all__ = ["Genetic", "Grid", "Method", "Proposer", "Random"]
 
 
 class Method(Protocol):
@@ -22,34 +23,8 @@ class Method(Protocol):
         """Learn what was measured; infinity stands for a failure."""
 
 
-class _Seen:
-    """Keeps the order of points that were not proposed yet."""
-
-    def __init__(self, space: Space, rng: np.random.Generator) -> None:
-        self.space, self.rng = space, rng
-        self.taken: set[int] = set()
-
-    def take(self, points: Sequence[int]) -> list[int]:
-        self.taken.update(points)
-        return list(points)
-
-    def others(self, count: int) -> list[int]:
-        """Return points at random that were not taken."""
-        left = len(self.space) - len(self.taken)
-        if left <= 4 * count:
-            every = [k for k in range(len(self.space)) if k not in self.taken]
-            self.rng.shuffle(every)
-            return every[:count]
-        found: dict[int, None] = {}
-        while len(found) < count:
-            point = int(self.rng.integers(len(self.space)))
-            if point not in self.taken:
-                found.setdefault(point)
-        return list(found)
-
-
-class Random:
-    """Any point, each as likely.
+class Proposer:
+    """What methods share: which points were proposed or told, and others at random.
 
     Parameters
     ----------
@@ -58,38 +33,51 @@ class Random:
     """
 
     def __init__(self, space: Space, rng: np.random.Generator) -> None:
-        self._seen = _Seen(space, rng)
+        self.space, self.rng = space, rng
+        self._costs: dict[int, float] = {}
+        self._taken: set[int] = set()
+
+    def tell(self, points: Sequence[int], costs: Sequence[float]) -> None:
+        """Keep what was measured, by this search or before it."""
+        self._costs.update(zip(points, costs, strict=True))
+        self._taken.update(points)
+
+    def _take(self, points: Sequence[int]) -> list[int]:
+        self._taken.update(points)
+        return list(points)
+
+    def _others(self, count: int) -> list[int]:
+        """Return points at random that were not taken."""
+        if len(self.space) - len(self._taken) <= 4 * count:
+            every = [k for k in range(len(self.space)) if k not in self._taken]
+            self.rng.shuffle(every)
+            return every[:count]
+        found: dict[int, None] = {}
+        while len(found) < count:
+            point = int(self.rng.integers(len(self.space)))
+            if point not in self._taken:
+                found.setdefault(point)
+        return list(found)
+
+
+class Random(Proposer):
+    """Any point, each as likely."""
 
     def propose(self, count: int) -> list[int]:
         """Return points that were not proposed before."""
-        return self._seen.take(self._seen.others(count))
-
-    def tell(self, points: Sequence[int], costs: Sequence[float]) -> None:
-        """Learn nothing."""
+        return self._take(self._others(count))
 
 
-class Grid:
-    """Every point, in the order of the space.
-
-    Parameters
-    ----------
-    space : Space
-    """
-
-    def __init__(self, space: Space) -> None:
-        self._next, self._size = 0, len(space)
+class Grid(Proposer):
+    """Every point, in the order of the space."""
 
     def propose(self, count: int) -> list[int]:
         """Return the next points."""
-        first = self._next
-        self._next = min(first + count, self._size)
-        return list(range(first, self._next))
-
-    def tell(self, points: Sequence[int], costs: Sequence[float]) -> None:
-        """Learn nothing."""
+        left = (k for k in range(len(self.space)) if k not in self._taken)
+        return self._take(list(islice(left, count)))
 
 
-class Genetic:
+class Genetic(Proposer):
     """Children of the fastest points: each knob from either parent, now and then another.
 
     Parameters
@@ -105,35 +93,28 @@ class Genetic:
     def __init__(
         self, space: Space, rng: np.random.Generator, *, elite: int = 16, mutation: float = 0.3
     ) -> None:
-        self._seen = _Seen(space, rng)
+        super().__init__(space, rng)
         self._elite, self._mutation = elite, mutation
-        self._costs: dict[int, float] = {}
-
-    def tell(self, points: Sequence[int], costs: Sequence[float]) -> None:
-        """Keep what was measured."""
-        self._costs.update(zip(points, costs, strict=True))
 
     def propose(self, count: int) -> list[int]:
         """Return children that were not proposed before, and others where there are too few."""
-        rng, space = self._seen.rng, self._seen.space
         finite = [p for p, cost in self._costs.items() if np.isfinite(cost)]
         parents = sorted(finite, key=self._costs.__getitem__)[: self._elite]
         found: dict[int, None] = {}
         for _ in range(8 * count if len(parents) > 1 else 0):
-            one, two = rng.choice(len(parents), 2, replace=False)
+            one, two = self.rng.choice(len(parents), 2, replace=False)
             child = self._crossed(parents[one], parents[two])
-            if rng.random() < self._mutation:
-                child = space.neighbour(child, rng)
-            if child not in self._seen.taken:
+            if self.rng.random() < self._mutation:
+                child = self.space.neighbour(child, self.rng)
+            if child not in self._taken:
                 found.setdefault(child)
             if len(found) == count:
                 break
-        self._seen.take(list(found))
-        return [*found, *self._seen.take(self._seen.others(count - len(found)))]
+        self._take(list(found))
+        return [*found, *self._take(self._others(count - len(found)))]
 
     def _crossed(self, one: int, two: int) -> int:
         """Return a point with each knob from either, or one of both where there is none."""
-        rng, space = self._seen.rng, self._seen.space
-        a, b = space[one], space[two]
-        mixed = {name: (a if rng.random() < 0.5 else b)[name] for name in a}
-        return space.get(mixed, one if rng.random() < 0.5 else two)
+        a, b = self.space[one], self.space[two]
+        mixed = {name: (a if self.rng.random() < 0.5 else b)[name] for name in a}
+        return self.space.get(mixed, one if self.rng.random() < 0.5 else two)

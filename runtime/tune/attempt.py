@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from vdla.errors import LoweringError, ProgramError, VdlaError
 
 from .sandbox import CrashError, Sandbox, TimeLimitError
 
-__all__ = ["Outcome", "attempt", "cycles"]
+__all__ = ["Measure", "Outcome", "attempt", "cycles"]
 
 
 @dataclass(frozen=True)
@@ -31,20 +32,26 @@ class Outcome:
     reason: str = ""
 
 
-def attempt(sandbox: Sandbox, template: Any, point: Point, seconds: float) -> Outcome:
+Measure = Callable[[Any, Point], float]
+"""Builds a template's point and returns its cost; a function of a module."""
+
+
+def attempt(
+    sandbox: Sandbox, measure: Measure, template: Any, point: Point, seconds: float
+) -> Outcome:
     """Measure a candidate; a failure is a result as well.
 
     Parameters
     ----------
     sandbox : Sandbox
+    measure : callable
     template : object
-        Has ``measure``, a function of a module that takes the template and a point.
     point : mapping
     seconds : float
         Longest time, building included.
     """
     try:
-        return Outcome(float(sandbox.run(cycles, template, point, seconds=seconds)))
+        return Outcome(float(sandbox.run(measure, template, point, seconds=seconds)))
     except LoweringError as error:
         return _failed("does not lower", error)
     except ProgramError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from vdla.compiler.tune.space import Point
 
-from .attempt import Outcome, attempt
+from .attempt import Measure, Outcome, attempt
 from .sandbox import Sandbox
 
 __all__ = ["Attempts"]
@@ -20,13 +20,14 @@ class Attempts:
 
     Parameters
     ----------
+    measure : callable
     workers : int
     seconds : float
         Longest time of a candidate, building included.
     """
 
-    def __init__(self, workers: int, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, measure: Measure, workers: int, seconds: float) -> None:
+        self._measure, self._seconds = measure, seconds
         self._threads = ThreadPoolExecutor(workers)
         self._own = threading.local()
         self._sandboxes: list[Sandbox] = []
@@ -60,4 +61,4 @@ class Attempts:
         if not hasattr(self._own, "sandbox"):
             self._own.sandbox = Sandbox()
             self._sandboxes.append(self._own.sandbox)
-        return attempt(self._own.sandbox, template, point, self._seconds)
+        return attempt(self._own.sandbox, self._measure, template, point, self._seconds)

@@ -47,7 +47,7 @@ def run(method: Method, trials: int, batch: int = 8) -> list[float]:
 
 METHODS: dict[str, Callable[[np.random.Generator], Method]] = {
     "random": lambda rng: Random(SPACE, rng),
-    "grid": lambda rng: Grid(SPACE),
+    "grid": lambda rng: Grid(SPACE, rng),
     "genetic": lambda rng: Genetic(SPACE, rng),
     "ranking": lambda rng: Guided(SPACE, features, Ranking(0), rng),
     "regression": lambda rng: Guided(SPACE, features, Regression(0), rng),
