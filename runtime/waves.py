@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vdla.errors import InputError
 
-__all__ = ["DEFAULT_WINDOW", "FORMATS", "Waves", "read_window"]
+__all__ = ["DEFAULT_WINDOW", "FORMATS", "Waves", "read_window", "require_window"]
 
 FORMATS = ("vcd", "fst")
 """Endings of files of waves, which are the options of the gateware's build as well."""
@@ -45,17 +45,27 @@ class Waves:
         if self.option not in FORMATS:
             endings = " or ".join(f".{name}" for name in FORMATS)
             raise InputError(f"A file of waves must end in {endings}, not be {self.path}.")
-        if not 0 <= self.begin < self.end:
-            raise InputError(
-                f"A window must be START:STOP with 0 <= START < STOP, in cycles, not "
-                f"{self.begin}:{self.end}."
-            )
+        require_window(self.begin, self.end)
         _require_writable(self.path)
 
     @property
     def option(self) -> str:
         """The format, ``vcd`` or ``fst``."""
         return self.path.suffix[1:]
+
+
+def require_window(begin: int, end: int) -> None:
+    """Refuse a window that holds no cycle.
+
+    Raises
+    ------
+    InputError
+        It does not.
+    """
+    if not 0 <= begin < end:
+        raise InputError(
+            f"A window must be START:STOP with 0 <= START < STOP, in cycles, not {begin}:{end}."
+        )
 
 
 def read_window(text: str) -> tuple[int, int]:

@@ -91,14 +91,10 @@ def pareto(
     InputError
         There is no such column, or `maximize` names another one.
     """
-    for column in (x, y, *((label,) if label else ())):
-        if column not in frame:
-            raise InputError(f"A Pareto front needs a column {column!r}: there are {list(frame)}.")
+    require(frame, "A Pareto front", [x, y], [label] if label else [], empty=True)
     stray = sorted(set(maximize) - {x, y})
     if stray:
         raise InputError(f"maximize must name {x!r} or {y!r}, not {', '.join(stray)}.")
-    if len(frame):
-        require(frame, "A Pareto front", [x, y])
     points = frame[[x, y]].to_numpy(float)
     sign = np.array([-1.0 if name in maximize else 1.0 for name in (x, y)])
     front = pareto_front(points * sign)

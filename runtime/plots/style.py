@@ -213,7 +213,12 @@ def _meet(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
 
 
 def require(
-    frame: pd.DataFrame, what: str, numbers: Sequence[str], others: Sequence[str] = ()
+    frame: pd.DataFrame,
+    what: str,
+    numbers: Sequence[str],
+    others: Sequence[str] = (),
+    *,
+    empty: bool = False,
 ) -> None:
     """Refuse a table that a plot cannot be drawn of.
 
@@ -224,6 +229,8 @@ def require(
         The plot, with its article.
     numbers, others : sequence of str
         Columns that it needs.
+    empty : bool
+        Whether a table without rows can be drawn.
 
     Raises
     ------
@@ -236,6 +243,8 @@ def require(
         if column not in frame:
             raise InputError(f"{what} needs a column {column!r}: there are {list(frame)}.")
     if not len(frame):
+        if empty:
+            return
         raise InputError(f"{what} needs a row, and the table has none: choose others.")
     for column in numbers:
         if not is_numeric_dtype(frame[column]):

@@ -112,6 +112,5 @@ def _start_method() -> str:
     try:
         forkserver.ensure_running()
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        _restore(before)
     return "forkserver"

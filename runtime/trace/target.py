@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from vdla.errors import InputError
+from vdla.runtime.waves import require_window
 
 from .perfetto import write_perfetto
 from .timeline import Timeline
@@ -45,11 +46,8 @@ class Trace:
                 f"A trace must end in {', '.join(ENDINGS)}, not be {self.path}: .json is for "
                 "Perfetto, .vcd for GTKWave and Surfer."
             )
-        if self.window is not None and not 0 <= self.window[0] < self.window[1]:
-            raise InputError(
-                f"A window must be START:STOP with 0 <= START < STOP, in cycles, not "
-                f"{self.window[0]}:{self.window[1]}."
-            )
+        if self.window is not None:
+            require_window(*self.window)
         existed = self.path.exists()
         try:  # now: what is traced may take minutes to compile
             with self.path.open("ab"):
