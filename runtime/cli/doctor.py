@@ -27,6 +27,7 @@ PURPOSES = {
     "board": "run programs on a board under PYNQ, whose image has it; with numpy before 2",
     "notebooks": "run the notebooks",
     "sweep": "try many machines: grids, samples, studies, on several computers",
+    "tune": "search for faster schedules with a cost model that learns",
     "verify": "test the gateware unit by unit, prove properties of it",
     "lint": "check the source: format, lint, types, spelling",
     "dev": "change vdla: its tests",

@@ -23,7 +23,12 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _PYTHON_BELOW = re.compile(r"python_version\s*<\s*['\"](\d+)\.(\d+)['\"]")
 
 # Where the name that is imported is not the name that is installed.
-_IMPORTED_AS = {"PIL": "pillow", "yaml": "pyyaml", "sklearn": "scikit-learn"}
+_IMPORTED_AS = {
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "xgboost": "xgboost-cpu",
+    "yaml": "pyyaml",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
