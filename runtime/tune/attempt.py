@@ -12,7 +12,7 @@ from vdla.errors import LoweringError, ProgramError, VdlaError
 
 from .sandbox import CrashError, Sandbox, TimeLimitError
 
-__all__ = ["Measure", "Outcome", "attempt", "cycles"]
+__all__ = ["Measure", "Outcome", "attempt"]
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,21 @@ class Outcome:
     reason: str = ""
 
 
-Measure = Callable[[Any, Point], float]
-"""Builds a template's point and returns its cost; a function of a module."""
+Measure = Callable[[Any, Point, float], float]
+"""``measure(template, point, to_beat)``: builds a point and returns its cost; a module's function.
+
+A cost below `to_beat` is returned only where the values that are computed are right; ProgramError
+where they are not.
+"""
 
 
 def attempt(
-    sandbox: Sandbox, measure: Measure, template: Any, point: Point, seconds: float
+    sandbox: Sandbox,
+    measure: Measure,
+    template: Any,
+    point: Point,
+    to_beat: float,
+    seconds: float,
 ) -> Outcome:
     """Measure a candidate; a failure is a result as well.
 
@@ -47,11 +56,13 @@ def attempt(
     measure : callable
     template : object
     point : mapping
+    to_beat : float
+        The least cost so far: values are checked of what is faster.
     seconds : float
         Longest time, building included.
     """
     try:
-        return Outcome(float(sandbox.run(measure, template, point, seconds=seconds)))
+        return Outcome(float(sandbox.run(measure, template, point, to_beat, seconds=seconds)))
     except LoweringError as error:
         return _failed("does not lower", error)
     except ProgramError as error:
@@ -64,14 +75,6 @@ def attempt(
         return _failed("does not fit", error)
     except Exception as error:
         return Outcome(None, "crash", f"{type(error).__name__}: {error}")
-
-
-def cycles(template: Any, point: Point) -> int:
-    """Return a candidate's cycles on the cycle model, which computes no values."""
-    from vdla.sim import cycle
-
-    operator = template.build(point)
-    return cycle.time(operator.program, operator.memory({})).cycles
 
 
 def _failed(status: str, error: Exception) -> Outcome:

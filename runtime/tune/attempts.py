@@ -38,10 +38,20 @@ class Attempts:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def run(self, template: Any, points: Sequence[Point]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the place of each point, and what became of it, as they are done."""
+    def run(
+        self, template: Any, points: Sequence[Point], to_beat: float
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Yield the place of each point, and what became of it, as they are done.
+
+        Parameters
+        ----------
+        template : object
+        points : sequence of mapping
+        to_beat : float
+            The least cost so far: values are checked of what is faster.
+        """
         sent = {
-            self._threads.submit(self._attempt, template, point): k
+            self._threads.submit(self._attempt, template, point, to_beat): k
             for k, point in enumerate(points)
         }
         try:
@@ -57,8 +67,9 @@ class Attempts:
             sandbox.close()
         self._threads.shutdown(cancel_futures=True)
 
-    def _attempt(self, template: Any, point: Point) -> Outcome:
+    def _attempt(self, template: Any, point: Point, to_beat: float) -> Outcome:
         if not hasattr(self._own, "sandbox"):
             self._own.sandbox = Sandbox()
             self._sandboxes.append(self._own.sandbox)
-        return attempt(self._own.sandbox, self._measure, template, point, self._seconds)
+        own: Sandbox = self._own.sandbox
+        return attempt(own, self._measure, template, point, to_beat, self._seconds)

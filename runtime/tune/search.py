@@ -37,12 +37,17 @@ class Found:
     best: Record | None = None
     failures: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def cost(self) -> float:
+        """The least; infinity where nothing has run."""
+        return inf if self.best is None or self.best.cost is None else self.best.cost
+
     def add(self, record: Record) -> None:
         """Take a record in."""
         self.records.append(record)
         if record.status != OK or record.cost is None:
             self.failures[record.status] += 1
-        elif self.best is None or self.best.cost is None or record.cost < self.best.cost:
+        elif record.cost < self.cost:
             self.best = record
 
 
@@ -100,7 +105,9 @@ def search(
         left -= len(points)
         costs = [inf] * len(points)
         some: list[Record] = []
-        for k, outcome in attempts.run(template, [space[point] for point in points]):
+        for k, outcome in attempts.run(
+            template, [space[point] for point in points], found.cost
+        ):
             record = Record(
                 task,
                 space[points[k]],

@@ -35,11 +35,11 @@ class Squares:
         return Space({"k": k} for k in range(20))
 
 
-def square(template: Any, point: Point) -> float:
+def square(template: Any, point: Point, to_beat: float = 0.0) -> float:
     return float((int(point["k"]) - 7) ** 2)
 
 
-def fragile(template: Any, point: Point) -> float:
+def fragile(template: Any, point: Point, to_beat: float) -> float:
     """Fail in every way that a candidate can."""
     k = int(point["k"])
     if k == 1:
@@ -55,7 +55,7 @@ def fragile(template: Any, point: Point) -> float:
     return square(template, point)
 
 
-def dead(template: Any, point: Point) -> float:
+def dead(template: Any, point: Point, to_beat: float) -> float:
     raise LoweringError("the compiler is gone")
 
 
