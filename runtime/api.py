@@ -17,7 +17,8 @@ from vdla.runtime.network import Network, Progress
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
     from vdla.compiler.network.runs import CompileNative
-    from vdla.compiler.ops import Record
+    from vdla.compiler.ops import LoweredNode
+    from vdla.compiler.tune.database import Database
 
 __all__ = ["compile", "load", "read_graph"]
 
@@ -38,9 +39,10 @@ def compile(
     vthreads: int = 2,
     place: Mapping[str, str] | None = None,
     rank: str = "estimate",
+    records: str | Path | None = None,
     without: Collection[str] = (),
     cache: bool = True,
-    record: Callable[[Record], None] | None = None,
+    lowered_as: Callable[[Mapping[str, LoweredNode]], None] | None = None,
     progress: Progress | None = None,
 ) -> Network:
     """Compile a network for the accelerator, or for the processor alone.
@@ -71,13 +73,18 @@ def compile(
     rank : str
         What chooses among the schedules of a convolution: ``estimate``, the compiler's analytic
         one, or ``cycle``, the cycle model on the best of those, which takes minutes.
+    records : str or Path, optional
+        A file of schedules that tuning has found, as `vdla tune` writes it: each is taken where
+        shape, configuration and template are those that it was found for, before those that come
+        with vdla.
     without : collection of str
         Passes to leave out, to see what each is worth: keys of `vdla.compiler.network.PASSES`,
         and for an ONNX model of `vdla.compiler.passes.PASSES`.
     cache : bool
         Whether compiled networks are kept and found again.
-    record : callable, optional
-        Called with the schedule of each convolution that is compiled; none is read from the cache.
+    lowered_as : callable, optional
+        Called with the schedule of each operator on the accelerator, by name; then nothing is read
+        from the cache.
     progress : callable, optional
         Called with the steps done, the steps in all, and what is being worked on.
 
@@ -85,7 +92,7 @@ def compile(
     ------
     InputError
         An argument is not of its kind, there is no virtual thread, no such rank or no such target,
-        or `place` is given with the target ``cpu``.
+        `place` is given with the target ``cpu``, or `records` is no file of records.
     DeviceError
         There is no such level of a processor, or no linker for it.
     ModelError
@@ -99,11 +106,13 @@ def compile(
     level = _level(target, cpu)
     if rank not in RANKS:
         raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}: choose one.")
+    known = _records(records)
     options = {
         "bind": sorted(sizes_by_name(bind).items()),
         "vthreads": whole_number("vthreads", vthreads, "2 hides latency"),
         "place": list((place or {}).items()),  # of two patterns the later one goes first
         "rank": rank,
+        "records": known.digest,
         "without": sorted(without),
         "target": target,
         "native": None if level is None else _versions(level),
@@ -125,16 +134,17 @@ def compile(
             vthreads=vthreads,
             place=place,
             rank=measure,
+            records=known,
             native=None if level is None else _native(level),
             without=set(without) - of_graphs,
-            record=record,
+            lowered_as=lowered_as,
             progress=progress,
         )
         if target == "cpu":
             _require_processor(module)
         return module
 
-    if not cache or record is not None:
+    if not cache or lowered_as is not None:
         return Network(make())
     return Network(kept(fingerprint(model, config, options), config, make))
 
@@ -185,6 +195,18 @@ def read_graph(
     from vdla.compiler.zoo import built_in
 
     return built_in(str(model))
+
+
+def _records(file: str | Path | None) -> Database:
+    from vdla.compiler.tune.database import Database
+    from vdla.runtime.tune.log import Log
+
+    if file is None:
+        return Database()
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"records must be a file that tuning wrote, and {path} is none: name it.")
+    return Database(Log(path).read().records)
 
 
 def _placed_for(target: str, place: Mapping[str, str] | None) -> Mapping[str, str] | None:

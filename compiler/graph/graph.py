@@ -123,6 +123,29 @@ class Graph:
         """Return the tensor `node` computes; every operator has one output."""
         return self.tensors[node.outputs[0]]
 
+    def part(self, nodes: Sequence[Node]) -> Graph:
+        """Return a graph of some of the nodes, in order, with their constants.
+
+        What they read that others compute becomes an input, what others read or the graph gives
+        out an output; where nothing is, what the last node computes.
+        """
+        made = {tensor for node in nodes for tensor in node.outputs}
+        read = dict.fromkeys(tensor for node in nodes for tensor in node.inputs)
+        inside = {node.name for node in nodes}
+        outputs = [
+            tensor
+            for node in nodes
+            for tensor in node.outputs
+            if tensor in self.outputs or any(n.name not in inside for n in self.consumers(tensor))
+        ]
+        return Graph(
+            nodes[-1].name,
+            [self.tensors[name] for name in dict.fromkeys([*read, *made])],
+            nodes,
+            [name for name in read if name not in made and not self.tensors[name].is_constant],
+            outputs or nodes[-1].outputs,
+        )
+
     def macs(self, node: Node) -> int:
         """Return the multiply-accumulates of `node`, taps on padding counted; 0 if it has none."""
         count = OPS[node.op].macs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vdla.compiler.graph import Graph, Node
-from vdla.compiler.ops import LoweredNode, Measure, lower_node, unsupported_addition
+from vdla.compiler.ops import LoweredNode, Scheduling, lower_node, unsupported_addition
 from vdla.compiler.passes import fusion_groups
 from vdla.config import Config
 from vdla.errors import LoweringError
@@ -20,9 +20,7 @@ def fuse_additions(
     placed: Mapping[str, str],
     lowered: Mapping[str, LoweredNode],
     config: Config,
-    *,
-    vthreads: int,
-    rank: Measure | None,
+    scheduling: Scheduling,
 ) -> tuple[dict[str, LoweredNode], dict[str, Node]]:
     """Compute additions with the convolutions before them, where the estimate says that it pays.
 
@@ -39,9 +37,7 @@ def fuse_additions(
     lowered : mapping of str to LoweredNode
         Each node on VDLA alone.
     config : Config
-    vthreads : int
-    rank : callable or None
-        As `vdla.compiler.ops.lower_node` takes them.
+    scheduling : Scheduling
 
     Returns
     -------
@@ -53,7 +49,7 @@ def fuse_additions(
     result, heads = dict(lowered), {}
     for node, addition in _pairs(graph, placed, config):
         try:
-            both = lower_node(graph, node, config, vthreads=vthreads, rank=rank, addition=addition)
+            both = lower_node(graph, node, config, scheduling, addition)
         except LoweringError:
             continue
         apart = lowered[node.name].estimate_cycles + lowered[addition.name].estimate_cycles

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
-from typing import Any
 
 from vdla.compiler.graph import Graph, Node
-from vdla.compiler.ops import LoweredNode, Record, lower_node
+from vdla.compiler.ops import LoweredNode, Measure, Scheduling, lower_node
+from vdla.compiler.tune.database import Database, built_in
 from vdla.config import Config
 from vdla.errors import ModelError
 from vdla.module import Buffer, MemoryUse, Module, Segment
@@ -46,10 +46,11 @@ def compile_graph(
     *,
     vthreads: int = 2,
     place: Mapping[str, str] | None = None,
-    rank: Callable[..., Any] | None = None,
+    rank: Measure | None = None,
+    records: Database | None = None,
     native: CompileNative | None = None,
     without: Collection[str] = (),
-    record: Callable[[Record], None] | None = None,
+    lowered_as: Callable[[Mapping[str, LoweredNode]], None] | None = None,
     progress: Progress | None = None,
 ) -> Module:
     """Compile a network for one configuration.
@@ -76,13 +77,16 @@ def compile_graph(
     place : mapping of str to str, optional
         ``'cpu'`` or ``'vdla'`` by node name.
     rank : callable, optional
-        Handed to `vdla.compiler.ops.lower_node`.
+        Measures candidate schedules, ``rank(schedule, tensors) -> cycles``; by default an
+        analytic estimate ranks them.
+    records : Database, optional
+        Schedules to take, before those that come with vdla.
     native : callable, optional
         Compiles runs of operators on the processor; without, they are left to numpy.
     without : collection of str
         Keys of `PASSES` to leave out.
-    record : callable, optional
-        Called with the schedule of each convolution.
+    lowered_as : callable, optional
+        Called with the schedule of each operator on the accelerator, by name.
     progress : callable, optional
         Called with the stages done, the stages in all and the node being worked on.
 
@@ -95,25 +99,21 @@ def compile_graph(
         An operator on VDLA fits the buffers at no tiling.
     """
     _check_passes(without)
-    prepared = prepare(graph, config, vthreads=vthreads, rank=rank, place=place, without=without)
+    known = built_in() if records is None else records.over(built_in())
+    scheduling = Scheduling(vthreads, rank, known)
+    prepared = prepare(graph, config, scheduling=scheduling, place=place, without=without)
     graph, placed = prepared.graph, devices(prepared.graph, prepared.placements)
     mine = [n for n in graph.nodes if placed[n.name] == VDLA and not is_view(graph, n)]
     tell = _counting(progress, 2 * len(mine))
     lowered: dict[str, LoweredNode] = {}
     for node in mine:
         tell(node)
-        lowered[node.name] = lower_node(graph, node, config, vthreads=vthreads, rank=rank)
-    alone, heads = lowered, dict[str, Node]()
+        lowered[node.name] = lower_node(graph, node, config, scheduling)
+    heads = dict[str, Node]()
     if "fusion" not in without:
-        lowered, heads = fuse_additions(
-            graph, placed, lowered, config, vthreads=vthreads, rank=rank
-        )
-
-    if record is not None:
-        codes = {*alone.values(), *lowered.values()}
-        kept = (code.record for code in codes if code.record is not None)
-        for one in {*kept, *prepared.widened.records}:
-            record(one)
+        lowered, heads = fuse_additions(graph, placed, lowered, config, scheduling)
+    if lowered_as is not None:
+        lowered_as(lowered)
 
     blocks = {name: (code.input_block, code.output_block) for name, code in lowered.items()}
     layout = lay_out(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from vdla.compiler.graph import Graph, Node
-from vdla.compiler.ops import Measure
+from vdla.compiler.ops import Scheduling
 from vdla.compiler.passes.clear_idle_weights import clear_idle_weights
 from vdla.compiler.passes.fold_flatten import fold_flatten
 from vdla.config import Config
@@ -55,8 +55,7 @@ def prepare(
     graph: Graph,
     config: Config,
     *,
-    vthreads: int = 2,
-    rank: Measure | None = None,
+    scheduling: Scheduling | None = None,
     place: Mapping[str, str] | None = None,
     without: Collection[str] = (),
 ) -> Prepared:
@@ -69,10 +68,8 @@ def prepare(
     ----------
     graph : Graph
     config : Config
-    vthreads : int
+    scheduling : Scheduling, optional
         Of the schedules that are compared to choose the form of thin convolutions.
-    rank : callable, optional
-        Handed to `vdla.compiler.ops.lower_node` for these.
     place : mapping of str to str, optional
         As `placements` takes it.
     without : collection of str
@@ -90,7 +87,7 @@ def prepare(
     found = placements(graph, config, place, joined=joined)
     widened = Widened(graph)
     if "thin" not in without and all(where.device is not None for where in found.values()):
-        widened = widen_thin_convolutions(graph, config, found, vthreads, rank)
+        widened = widen_thin_convolutions(graph, config, found, scheduling or Scheduling())
     if widened.graph is not graph:
         found = placements(widened.graph, config, place, joined=joined)
     check_wishes([graph, widened.graph], place or {})

@@ -9,7 +9,7 @@ import numpy as np
 
 from vdla.compiler.graph import Graph, Node, Tensor
 from vdla.compiler.graph.quantization import tensor_quant
-from vdla.compiler.ops import Measure, Record, lower_node
+from vdla.compiler.ops import Scheduling, lower_node
 from vdla.config import Config
 from vdla.errors import LoweringError
 
@@ -28,21 +28,17 @@ class Widened:
     macs : mapping of str to int
         Multiply-accumulates of each rewritten convolution as the network states it: those with
         zeros that only fill a block are not counted.
-    records : tuple of Record
-        The schedules of all forms that were compared.
     """
 
     graph: Graph
     macs: Mapping[str, int] = field(default_factory=dict)
-    records: tuple[Record, ...] = ()
 
 
 def widen_thin_convolutions(
     graph: Graph,
     config: Config,
     placed: Mapping[str, Placement],
-    vthreads: int,
-    rank: Measure | None = None,
+    scheduling: Scheduling,
 ) -> Widened:
     """Rewrite each convolution that would leave lanes idle on data which the host packs anyway.
 
@@ -61,21 +57,19 @@ def widen_thin_convolutions(
     config : Config
     placed : mapping of str to Placement
         Of each node.
-    vthreads : int
+    scheduling : Scheduling
         Of the schedules that are compared.
-    rank : callable, optional
-        Handed to `vdla.compiler.ops.lower_node`.
     """
-    widened, macs, records = graph, {}, list[Record]()
+    widened, macs = graph, {}
     for node in graph.nodes:
         if not _is_thin(graph, node, config, placed):
             continue
         variants = [widened, *_variants(widened, widened.node(node.name))]
-        costs = [_cost(v, node.name, config, vthreads, rank, records) for v in variants]
+        costs = [_cost(v, node.name, config, scheduling) for v in variants]
         best = variants[costs.index(min(costs))]
         if best is not widened:
             widened, macs[node.name] = best, graph.macs(node)
-    return Widened(widened, macs, tuple(records))
+    return Widened(widened, macs)
 
 
 def unfold(graph: Graph, node: Node) -> Graph:
@@ -149,27 +143,15 @@ def _is_thin(graph: Graph, node: Node, config: Config, placed: Mapping[str, Plac
     return by_host and plain and data.shape[3] < config.block_in and weight.shape[1:3] != (1, 1)
 
 
-def _cost(
-    graph: Graph,
-    name: str,
-    config: Config,
-    vthreads: int,
-    rank: Measure | None,
-    records: list[Record],
-) -> tuple[float, int]:
-    """Return the cycles of a convolution, and the bytes that the host makes of its input.
-
-    The record of its schedule is added to `records`.
-    """
+def _cost(graph: Graph, name: str, config: Config, scheduling: Scheduling) -> tuple[float, int]:
+    """Return the cycles of a convolution, and the bytes that the host makes of its input."""
     node = graph.node(name)
     channels = -(-graph.input_tensors(node)[0].shape[3] // config.block_in) * config.block_in
     written = graph.input_tensors(node)[0].size // graph.input_tensors(node)[0].shape[3] * channels
     try:
-        lowered = lower_node(graph, node, config, vthreads=vthreads, rank=rank)
+        lowered = lower_node(graph, node, config, scheduling)
     except LoweringError:
         return float("inf"), written
-    if lowered.record is not None:
-        records.append(lowered.record)
     return lowered.estimate_cycles, written
 
 

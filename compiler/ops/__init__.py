@@ -5,18 +5,20 @@ from __future__ import annotations
 from vdla.compiler.graph import Graph, Node
 from vdla.config import Config
 
-from .convolution import Measure, lower_convolution, unsupported_convolution
+from .convolution import unsupported_convolution
 from .domain import DTYPES
 from .elementwise import lower_elementwise, unsupported_elementwise
 from .lowered import LoweredNode
 from .pooling import lower_max_pool, unsupported_max_pool
-from .records import Record
 from .residual import other_operand, unsupported_addition
+from .scheduling import Measure, Scheduling
+from .template import ConvTemplate, lower_convolution
 
 __all__ = [
+    "ConvTemplate",
     "LoweredNode",
     "Measure",
-    "Record",
+    "Scheduling",
     "lower_node",
     "other_operand",
     "unsupported",
@@ -45,9 +47,7 @@ def lower_node(
     graph: Graph,
     node: Node,
     config: Config,
-    *,
-    vthreads: int = 2,
-    rank: Measure | None = None,
+    scheduling: Scheduling | None = None,
     addition: Node | None = None,
 ) -> LoweredNode:
     """Return a node's schedule and packed constants.
@@ -57,11 +57,8 @@ def lower_node(
     graph, node
         `unsupported` gives None for the node.
     config : Config
-    vthreads : int
-        Virtual threads, 1 or 2.
-    rank : callable, optional
-        Measures candidate schedules, ``rank(schedule, tensors) -> cycles``; by default an
-        analytic estimate ranks them.
+    scheduling : Scheduling, optional
+        What chooses its schedule.
     addition : Node, optional
         An addition of the node's output for which `unsupported_addition` gives None: both are
         lowered as one, whose second input is the addition's other operand.
@@ -71,10 +68,9 @@ def lower_node(
     LoweringError
         The node fits the scratchpads at no tiling.
     """
+    scheduling = scheduling or Scheduling()
     if node.op in _CONVOLUTIONS:
-        return lower_convolution(
-            graph, node, config, vthreads=vthreads, measure=rank, addition=addition
-        )
+        return lower_convolution(graph, node, config, scheduling, addition)
     if node.op in _ELEMENTWISE:
-        return lower_elementwise(graph, node, config, vthreads=vthreads)
-    return lower_max_pool(graph, node, config, vthreads=vthreads)
+        return lower_elementwise(graph, node, config, vthreads=scheduling.vthreads)
+    return lower_max_pool(graph, node, config, vthreads=scheduling.vthreads)

@@ -1,8 +1,7 @@
-"""Graph nodes that run as convolutions: conv2d, depthwise, dense, average pooling and mean."""
+"""Graph nodes as convolutions: conv2d, depthwise, dense, average pooling and mean."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,22 +14,15 @@ from vdla.compiler.graph.quantization import (
     mean_params,
     pool_params,
 )
-from vdla.compiler.te import Schedule, Tensor
 from vdla.config import Config
 
-from .conv2d import Conv2d, ConvTensors, ConvTile, conv2d
-from .conv_schedule import schedule_conv2d
+from .conv2d import Conv2d
 from .domain import offset_of, signed
-from .lowered import Array, LoweredNode, blocks_of
+from .lowered import blocks_of
 from .packing import group_blocks, grouped_weights, requantize_params, split_weights
-from .records import Record, shape_of
-from .residual import add_onto, work_onto
-from .tiling import candidates, choose_tile
+from .tiling import candidates
 
-__all__ = ["Measure", "lower_convolution", "unsupported_convolution"]
-
-Measure = Callable[[Schedule, ConvTensors], int]
-"""Cycles of a candidate schedule."""
+__all__ = ["Described", "describe", "unsupported_convolution"]
 
 _LISTED_SHARE = 4
 """The list of weights beyond int8 may take one in so many entries of the weight buffer; past that
@@ -61,8 +53,19 @@ def _unsupported_weights(graph: Graph, node: Node) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Described:
-    """A convolution, its packed weights, those on top, and its requantization parameters."""
+class Described:
+    """A node as a convolution.
+
+    Attributes
+    ----------
+    conv : Conv2d
+    weights : array of int8
+        Packed.
+    params : array of int32
+        Of the requantization.
+    listed : array of int8 or None
+        Blocks of weights on top.
+    """
 
     conv: Conv2d
     weights: NDArray[np.int8]
@@ -80,7 +83,8 @@ def _image(graph: Graph, node: Node) -> tuple[int, int, int, int]:
     return shape[0], shape[1], shape[2], shape[3]
 
 
-def _describe(graph: Graph, node: Node, config: Config) -> _Described:
+def describe(graph: Graph, node: Node, config: Config) -> Described:
+    """Return what a node that `unsupported_convolution` has nothing against computes."""
     batch, height, width, channels = _image(graph, node)
     plain = Conv2d(
         batch_blocks=blocks_of(batch, config.batch),
@@ -98,7 +102,7 @@ def _describe(graph: Graph, node: Node, config: Config) -> _Described:
     return _averaging(graph, node, plain, config)
 
 
-def _weighted(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Described:
+def _weighted(graph: Graph, node: Node, plain: Conv2d, config: Config) -> Described:
     params = signed(conv_params(graph, node), graph, node)
     weights, groups = _centred_weights(graph, node, params.weight_zero_point)
     outputs, height, width, depth = weights.shape
@@ -119,7 +123,7 @@ def _weighted(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Descr
         params.rounding,
         config,
     )
-    return _Described(conv, parts, packed, listed)
+    return Described(conv, parts, packed, listed)
 
 
 def _split(
@@ -152,7 +156,7 @@ def _centred_weights(
     return values.astype(np.int16) - zero_point.astype(np.int16)[:, None, None, None], groups
 
 
-def _averaging(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Described:
+def _averaging(graph: Graph, node: Node, plain: Conv2d, config: Config) -> Described:
     """Describe an average as a depthwise convolution with weights of one."""
     widest = max(config.block_in, config.block_out)
     (inp_blocks, out_blocks), _ = group_blocks((1, 1), widest, config)
@@ -173,7 +177,7 @@ def _averaging(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Desc
             config,
         )
         whole = replace(conv, kernel=(conv.height, conv.width), clip=mean.clip)
-        return _Described(whole, ones, packed)
+        return Described(whole, ones, packed)
     pool = signed(pool_params(graph, node), graph, node)
     conv = replace(conv, kernel=node.attrs["window"], clip=pool.clip)
     # Windows are divided by what they hold besides padding: one multiplier a place, or one for all.
@@ -193,59 +197,4 @@ def _averaging(graph: Graph, node: Node, plain: Conv2d, config: Config) -> _Desc
     )
     if uneven:
         packed = packed.reshape(*counts.shape, *packed.shape[1:])
-    return _Described(replace(conv, params_by_place=uneven), ones, packed)
-
-
-def lower_convolution(
-    graph: Graph,
-    node: Node,
-    config: Config,
-    *,
-    vthreads: int,
-    measure: Measure | None,
-    addition: Node | None = None,
-) -> LoweredNode:
-    """Choose a tile for a node and return its schedule with packed constants.
-
-    Parameters
-    ----------
-    addition : Node, optional
-        An addition of the node's output, to compute on its tiles; its other operand is the second
-        input.
-
-    Raises
-    ------
-    LoweringError
-        The node fits the scratchpads at no tiling.
-    """
-    found = _describe(graph, node, config)
-    conv, tensors = found.conv, conv2d(found.conv, config)
-    constants: dict[Tensor, Array] = {tensors.weights: found.weights, tensors.params: found.params}
-    if tensors.listed_weights is not None and found.listed is not None:
-        constants[tensors.listed_weights] = found.listed
-    inputs: tuple[Tensor, ...] = (tensors.data,)
-    if addition is not None:
-        work = work_onto(graph, node, addition)
-        conv = replace(conv, added_passes=1 + work.passes, added_sets=len(work.sets))
-        tensors = add_onto(tensors, work, config)
-        assert tensors.added is not None
-        constants |= {tensors.added.params: work.packed(config), **tensors.added.mover.constants}
-        inputs = (tensors.data, tensors.added.data)
-
-    def rank(tile: ConvTile) -> int:
-        assert measure is not None
-        return measure(schedule_conv2d(tensors, tile, config), tensors)
-
-    tile, cycles = choose_tile(
-        conv, config, vthreads=vthreads, measure=None if measure is None else rank
-    )
-    return LoweredNode(
-        schedule_conv2d(tensors, tile, config),
-        inputs,
-        constants,
-        tensors.result,
-        config.block_in,
-        config.block_out,
-        cycles,
-        Record(shape_of(conv), config.hash, config.dram_latency_cycles, vthreads, tile, cycles),
-    )
+    return Described(replace(conv, params_by_place=uneven), ones, packed)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from vdla.compiler.te import Schedule, Tensor
 
 if TYPE_CHECKING:
-    from .records import Record
+    from vdla.compiler.tune.space import Point
+
+    from .template import ConvTemplate
 
 __all__ = ["Array", "LoweredNode", "blocks_of"]
 
@@ -36,8 +38,10 @@ class LoweredNode:
     input_block, output_block : int
     estimate_cycles : int
         Analytic estimate of the schedule.
-    record : Record or None
-        Of a convolution's schedule, for whoever keeps it.
+    template : ConvTemplate or None
+        Of a convolution: what else its schedule could have been.
+    point : mapping or None
+        What it is.
     """
 
     schedule: Schedule
@@ -47,7 +51,8 @@ class LoweredNode:
     input_block: int
     output_block: int
     estimate_cycles: int
-    record: Record | None = None
+    template: ConvTemplate | None = None
+    point: Point | None = None
 
 
 def blocks_of(channels: int, block: int) -> int:

@@ -1,52 +1,91 @@
-"""The convolution's schedule template as a search space, for whoever tunes it."""
+"""The convolution's schedule template: chosen by rules, found in records, or searched."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
+from vdla.compiler.graph import Graph, Node
 from vdla.compiler.lower.nest import build_nests
 from vdla.compiler.targets.vdla.build import Operator, build
+from vdla.compiler.te import Schedule, Tensor
 from vdla.compiler.tune.features import Features, features
 from vdla.compiler.tune.space import Point, Space
 from vdla.compiler.tune.task import Task
 from vdla.config import Config
-from vdla.errors import LoweringError
+from vdla.errors import InputError, LoweringError
 
-from .conv2d import Conv2d, ConvTile, conv2d
+from .conv2d import Conv2d, ConvTensors, ConvTile, conv2d
 from .conv_schedule import schedule_conv2d
-from .records import TEMPLATE_VERSION, changed, shape_of
-from .tiling import bound, candidates
+from .convolution import Described, describe
+from .footprint import fits
+from .lowered import Array, LoweredNode
+from .residual import add_onto, work_onto
+from .scheduling import Scheduling
+from .tiling import bound, candidates, choose_tile
 
-__all__ = ["ConvTemplate"]
+__all__ = ["ConvTemplate", "lower_convolution"]
+
+_VERSION = 1
+"""Of the template; records of another one are not used."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ConvTemplate:
-    """A convolution of one shape on one accelerator.
+    """A node that runs as a convolution, and an addition onto it, on one accelerator.
 
     Parameters
     ----------
-    conv : Conv2d
-        As `shape_of` gives it.
+    graph : Graph
+        Of the node, or of it and the addition.
     config : Config
     vthreads : int
+        1 or 2.
     """
 
-    conv: Conv2d
+    graph: Graph
     config: Config
     vthreads: int = 2
 
-    unit = "cycles"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ConvTemplate, (self.conv, self.config, self.vthreads)  # the space is made again
+    unit: ClassVar[str] = "cycles"
 
     @classmethod
-    def of(cls, conv: Conv2d, config: Config, vthreads: int = 2) -> ConvTemplate:
-        """Return the template of a convolution, less what its time does not depend on."""
-        return cls(shape_of(conv), config, vthreads)
+    def of(
+        cls,
+        graph: Graph,
+        node: Node,
+        config: Config,
+        vthreads: int = 2,
+        addition: Node | None = None,
+    ) -> ConvTemplate:
+        """Return the template of a node of a network."""
+        return cls(graph.part([node] if addition is None else [node, addition]), config, vthreads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self.task.key, self.graph, self.config, self.vthreads)
+
+    @cached_property
+    def conv(self) -> Conv2d:
+        """What is computed."""
+        return self._parts[0]
+
+    @cached_property
+    def tensors(self) -> ConvTensors:
+        """Its tensor expressions."""
+        return self._parts[1]
+
+    @cached_property
+    def constants(self) -> Mapping[Tensor, Array]:
+        """Packed weights and parameters."""
+        return self._parts[2]
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Placeholders of the graph's inputs."""
+        added = self.tensors.added
+        return (self.tensors.data, *(() if added is None else (added.data,)))
 
     @cached_property
     def task(self) -> Task:
@@ -59,7 +98,7 @@ class ConvTemplate:
             "dram_pace": list(config.dram_pace),
             "vthreads": self.vthreads,
         }
-        return Task("conv2d", TEMPLATE_VERSION, changed(self.conv), target)
+        return Task("conv2d", _VERSION, _changed(self.conv.shape), target)
 
     @cached_property
     def space(self) -> Space:
@@ -73,7 +112,7 @@ class ConvTemplate:
     def features(self, point: Point) -> Features | None:
         """Return what a cost model sees of a point, None where it cannot be lowered."""
         try:
-            return features(build_nests(self._scheduled(point)[0]).body)
+            return features(build_nests(self.schedule(_tile(point))).body)
         except LoweringError:
             return None
 
@@ -85,13 +124,125 @@ class ConvTemplate:
         LoweringError
             It does not fit, or cannot be lowered.
         """
-        schedule, tensors = self._scheduled(point)
-        return build(schedule, tensors.arguments, self.config)
+        arguments = [*self.inputs, *self.constants, self.tensors.result]
+        return build(self.schedule(_tile(point)), arguments, self.config)
 
-    def _scheduled(self, point: Point) -> tuple[Any, Any]:
-        tensors = conv2d(self.conv, self.config)
-        return schedule_conv2d(tensors, _tile(point), self.config), tensors
+    def schedule(self, tile: ConvTile) -> Schedule:
+        """Return the schedule of a tile."""
+        return schedule_conv2d(self.tensors, tile, self.config)
+
+    def choose(self, scheduling: Scheduling) -> tuple[ConvTile, int]:
+        """Return a tile and its cycles: of a record, measured, or estimated.
+
+        Raises
+        ------
+        InputError
+            A record's tile does not fit.
+        LoweringError
+            No tile fits; the message says what the smallest one needs.
+        """
+        rank = scheduling.rank
+        if rank is None:
+            known = scheduling.records.find(self.task)
+            if known is not None and known.cost is not None:
+                return self._fitting(known.point), round(known.cost)
+        return choose_tile(
+            self.conv,
+            self.config,
+            vthreads=self.vthreads,
+            measure=None if rank is None else lambda t: rank(self.schedule(t), self.tensors),
+        )
+
+    def lowered(self, tile: ConvTile, cycles: int) -> LoweredNode:
+        """Return the node scheduled by a tile."""
+        return LoweredNode(
+            self.schedule(tile),
+            self.inputs,
+            dict(self.constants),
+            self.tensors.result,
+            self.config.block_in,
+            self.config.block_out,
+            cycles,
+            self,
+            asdict(tile),
+        )
+
+    def _fitting(self, point: Point) -> ConvTile:
+        try:
+            tile = _tile(point)
+            good = fits(self.conv, tile, self.config)
+        except (TypeError, ValueError, ZeroDivisionError):
+            good = False
+        if not good:
+            raise InputError(
+                f"A record's tile must fit {self.config.name}, and {dict(point)} does not, for "
+                f"{self.task.name}: leave that record out, or tune again."
+            )
+        return tile
+
+    @cached_property
+    def _parts(self) -> tuple[Conv2d, ConvTensors, dict[Tensor, Array]]:
+        node, *additions = self.graph.nodes
+        found: Described = describe(self.graph, node, self.config)
+        conv, tensors = found.conv, conv2d(found.conv, self.config)
+        constants: dict[Tensor, Array] = {
+            tensors.weights: found.weights,
+            tensors.params: found.params,
+        }
+        if tensors.listed_weights is not None and found.listed is not None:
+            constants[tensors.listed_weights] = found.listed
+        for addition in additions:
+            work = work_onto(self.graph, node, addition)
+            conv = replace(conv, added_passes=1 + work.passes, added_sets=len(work.sets))
+            tensors = add_onto(tensors, work, self.config)
+            assert tensors.added is not None
+            constants |= {
+                tensors.added.params: work.packed(self.config),
+                **tensors.added.mover.constants,
+            }
+        return conv, tensors, constants
+
+
+def lower_convolution(
+    graph: Graph,
+    node: Node,
+    config: Config,
+    scheduling: Scheduling,
+    addition: Node | None = None,
+) -> LoweredNode:
+    """Choose a tile for a node and return its schedule with packed constants.
+
+    Parameters
+    ----------
+    addition : Node, optional
+        An addition of the node's output, to compute on its tiles; its other operand is the second
+        input.
+
+    Raises
+    ------
+    LoweringError
+        The node fits the scratchpads at no tiling.
+    """
+    template = ConvTemplate.of(graph, node, config, scheduling.vthreads, addition)
+    return template.lowered(*template.choose(scheduling))
 
 
 def _tile(point: Point) -> ConvTile:
     return ConvTile(**point)  # type: ignore[arg-type]
+
+
+def _changed(conv: Conv2d) -> dict[str, Any]:
+    """Return the fields that differ from their defaults."""
+    every = {field.name: (getattr(conv, field.name), field.default) for field in fields(conv)}
+    return {name: value for name, (value, default) in every.items() if value != default}
+
+
+_RESTORED: dict[str, ConvTemplate] = {}
+"""The last one that came into this process: its candidates come one after the other."""
+
+
+def _restore(key: str, *parts: Any) -> ConvTemplate:
+    if key not in _RESTORED:
+        _RESTORED.clear()
+        _RESTORED[key] = ConvTemplate(*parts)
+    return _RESTORED[key]

@@ -18,7 +18,6 @@ from vdla.timing import (
 
 from .conv2d import Conv2d, ConvTile
 from .footprint import fits, input_window, param_entries, threads_of, weight_entries
-from .records import find_record, shape_of
 from .timeline import play
 
 __all__ = ["Rank", "bound", "candidates", "choose_tile", "options"]
@@ -174,7 +173,7 @@ def _whole_groups(conv: Conv2d, out_blocks: int, in_blocks: int) -> bool:
 def choose_tile(
     conv: Conv2d, config: Config, *, vthreads: int = 2, measure: Rank | None = None
 ) -> tuple[ConvTile, int]:
-    """Return the best tile and its cycles: estimated, measured, or from a record of a search.
+    """Return the best tile and its cycles: estimated, or measured.
 
     Parameters
     ----------
@@ -183,18 +182,14 @@ def choose_tile(
     vthreads : int
         1 or 2.
     measure : callable, optional
-        Cycles of a candidate; the best estimates are measured and the fastest wins, whatever
-        records there are.
+        Cycles of a candidate; the best estimates are measured and the fastest wins.
 
     Raises
     ------
     LoweringError
         No tile fits; the message says what the smallest one needs.
     """
-    known = find_record(conv, config, vthreads) if measure is None else None
-    if known is not None:
-        return known.tile, known.cycles
-    ranked = _ranked(shape_of(conv), config, vthreads)
+    ranked = _ranked(conv.shape, config, vthreads)
     if measure is None:
         fastest = ranked[0][0]
         close = [

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from vdla.errors import InputError
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
@@ -22,6 +21,7 @@ from vdla.runtime.cli.options import (
     PlaceOption,
     Rank,
     RankOption,
+    RecordsOption,
     Target,
     VthreadsOption,
     read_bind,
@@ -30,9 +30,6 @@ from vdla.runtime.cli.options import (
 )
 from vdla.runtime.cli.output import emit_json, progress_bar
 from vdla.runtime.cli.streaming import read_labels
-
-if TYPE_CHECKING:
-    from vdla.compiler.ops import Record
 
 __all__ = ["build"]
 
@@ -50,14 +47,7 @@ def build(
     vthreads: VthreadsOption = 2,
     rank: RankOption = Rank.estimate,
     cache: CacheOption = True,
-    records: Annotated[
-        Path | None,
-        typer.Option(
-            "--records",
-            metavar="FILE.jsonl",
-            help="Write the schedule of each convolution there, beside those already in it.",
-        ),
-    ] = None,
+    records: RecordsOption = None,
     labels: LabelsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -66,7 +56,6 @@ def build(
 
     from vdla.runtime import api
 
-    found: list[Record] = []
     start = time.perf_counter()
     with progress_bar("compiling") as progress:
         network = api.compile(
@@ -79,14 +68,12 @@ def build(
             vthreads=vthreads,
             rank=rank.value,
             cache=cache,
-            record=found.append if records is not None else None,
+            records=records,
             progress=progress,
         )
     if labels is not None:
         network = network.labelled(read_labels(labels))
     network.save(output)
-    if records is not None:
-        _keep(found, records)
     seconds = time.perf_counter() - start
     level = network.cpu_level
     if as_json:
@@ -107,21 +94,3 @@ def build(
             f"{output}: {output.stat().st_size:,} bytes for {' and '.join(machines)}, "
             f"in {seconds:.1f} s"
         )
-
-
-def _keep(found: list[Record], file: Path) -> None:
-    """Add records to a file; of the same shape the fastest stays."""
-    from vdla.compiler.ops.records import read_records, write_records
-
-    try:
-        every = [*(read_records(file.read_text("utf-8")) if file.exists() else []), *found]
-        best: dict[object, Record] = {}
-        for record in every:
-            key = (record.conv, record.config_hash, record.dram_latency_cycles, record.vthreads)
-            if key not in best or record.cycles < best[key].cycles:
-                best[key] = record
-        file.write_text(write_records(best.values()), "utf-8")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"--records must be a file of records that can be read and written: {file}: {error}"
-        ) from None

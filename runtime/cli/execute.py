@@ -20,6 +20,7 @@ from vdla.runtime.cli.options import (
     JsonOption,
     LabelsOption,
     PinOption,
+    RecordsOption,
     RunDeviceOption,
     Target,
     ThreadsOption,
@@ -83,6 +84,7 @@ def execute(
     target: CompiledForOption = None,
     cpu: CpuOption = None,
     bind: BindOption = None,
+    records: RecordsOption = None,
     threads: ThreadsOption = None,
     pin: PinOption = False,
     check: CheckOption = False,
@@ -104,7 +106,7 @@ def execute(
     remote = host != (device or "")
     if remote and (target or cpu) and not _is_compiled(file):
         raise typer.BadParameter("a board on the network takes a compiled file: vdla compile first")
-    network = _network(file, target, cpu, bind, config)
+    network = _network(file, target, cpu, bind, config, records)
     if labels is not None:
         network = network.labelled(read_labels(labels))
     if remote:
@@ -138,15 +140,21 @@ def _is_compiled(file: str) -> bool:
 
 
 def _network(
-    file: str, target: Target | None, cpu: str | None, bind: list[str] | None, config: str | None
+    file: str,
+    target: Target | None,
+    cpu: str | None,
+    bind: list[str] | None,
+    config: str | None,
+    records: Path | None,
 ) -> Network:
     """Return the network of a compiled file, or compile one."""
     from vdla.runtime import api
 
     if (target is None and cpu is None) or _is_compiled(file):
-        if cpu is not None or bind:
+        if cpu is not None or bind or records:
             raise typer.BadParameter(
-                "--cpu and --bind are for a network that is compiled here, not for a compiled file"
+                "--cpu, --bind and --records are for a network that is compiled here, not for a "
+                "compiled file"
             )
         return api.load(file, config=None if config is None else read_config(config))
     with progress_bar("compiling") as progress:
@@ -156,6 +164,7 @@ def _network(
             cpu=cpu,
             config=read_config(config or DEFAULT_CONFIG),
             bind=read_bind(bind),
+            records=records,
             progress=progress,
         )
 

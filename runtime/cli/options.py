@@ -30,6 +30,7 @@ __all__ = [
     "PlaceOption",
     "Rank",
     "RankOption",
+    "RecordsOption",
     "RunDeviceOption",
     "Target",
     "TargetOption",
@@ -168,6 +169,12 @@ PlaceOption = Annotated[
 RankOption = Annotated[
     Rank,
     typer.Option("--rank", help="Choose schedules by an estimate, or by the cycle model (slow)."),
+]
+RecordsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--records", metavar="FILE.jsonl", help="Take the schedules that vdla tune wrote there."
+    ),
 ]
 VthreadsOption = Annotated[
     int,

@@ -20,6 +20,7 @@ from vdla.runtime.cli.options import (
     PlaceOption,
     Rank,
     RankOption,
+    RecordsOption,
     VthreadsOption,
     read_bind,
     read_config,
@@ -42,6 +43,7 @@ def simulate(
     device: DeviceOption = Device.cycle,
     vthreads: VthreadsOption = 2,
     rank: RankOption = Rank.estimate,
+    records: RecordsOption = None,
     cache: CacheOption = True,
     check: CheckOption = False,
     as_json: JsonOption = False,
@@ -67,6 +69,7 @@ def simulate(
             place=read_place(place),
             vthreads=vthreads,
             rank=rank.value,
+            records=records,
             cache=cache,
             progress=progress,
         )

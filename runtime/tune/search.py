@@ -105,9 +105,7 @@ def search(
         left -= len(points)
         costs = [inf] * len(points)
         some: list[Record] = []
-        for k, outcome in attempts.run(
-            template, [space[point] for point in points], found.cost
-        ):
+        for k, outcome in attempts.run(template, [space[point] for point in points], found.cost):
             record = Record(
                 task,
                 space[points[k]],

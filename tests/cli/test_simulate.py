@@ -118,6 +118,7 @@ def test_simulate_hands_its_options_on(vdla_command: Any, runtime: FakeRuntime) 
         "place": {"conv2d": "cpu", "l*": "vdla"},
         "vthreads": 1,
         "rank": "estimate",
+        "records": None,
         "cache": False,
     }
     assert runtime.calls["run"]["device"] == "functional"
@@ -135,6 +136,7 @@ def test_simulate_without_options_takes_the_board_two_threads_and_the_cycle_mode
         "place": {},
         "vthreads": 2,
         "rank": "estimate",
+        "records": None,
         "cache": True,
     }
     assert runtime.calls["run"]["device"] == "cycle"
@@ -246,8 +248,14 @@ def test_run_compiles_a_model_for_the_processor(vdla_command: Any, runtime: Fake
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a.vdla", "--cpu", "host"), "--cpu and --bind are for a network that is compiled here"),
-        (("a.vdla", "--bind", "n=1"), "--cpu and --bind are for a network that is compiled here"),
+        (
+            ("a.vdla", "--cpu", "host"),
+            "--cpu, --bind and --records are for a network that is",
+        ),
+        (
+            ("a.vdla", "--bind", "n=1"),
+            "--cpu, --bind and --records are for a network that is",
+        ),
         (("a.onnx", "--target", "cpu", "--device", "pynq@b"), "takes a compiled file: vdla comp"),
         (("a.onnx", "--target", "gpu"), "'gpu' is not one of 'vdla', 'cpu'"),
     ],

@@ -13,9 +13,11 @@ from vdla.compiler.graph import Graph, Node, Quant, Tensor
 from vdla.compiler.network import compile_graph
 from vdla.compiler.network.placement import placements
 from vdla.compiler.network.thin import space_to_depth, unfold, widen_thin_convolutions
-from vdla.compiler.ops import Record
-from vdla.compiler.ops.records import find_record
+from vdla.compiler.ops import Scheduling
 from vdla.compiler.reference import Interpreter
+from vdla.compiler.tune.database import Database
+from vdla.compiler.tune.database import built_in as known_by_vdla
+from vdla.compiler.tune.task import Record, Task
 from vdla.compiler.zoo import built_in, resnet18
 from vdla.config import PYNQ_Z1, Config
 
@@ -96,25 +98,23 @@ def test_a_dilated_window_unfolds_and_has_no_squares() -> None:
 def test_resnet18_unfolds_its_first_convolution_and_keeps_its_macs() -> None:
     graph = resnet18()
     placed = placements(graph, PYNQ_Z1)
-    widened = widen_thin_convolutions(graph, PYNQ_Z1, placed, 2)
+    widened = widen_thin_convolutions(graph, PYNQ_Z1, placed, Scheduling())
     assert [node.name for node in widened.graph.nodes[:2]] == ["conv1.unfold", "conv1"]
     assert widened.macs == {"conv1": 112 * 112 * 64 * 7 * 7 * 3}
 
 
 @pytest.mark.parametrize("network", ["resnet18", "mobilenet_v1"])
 def test_all_forms_of_a_first_convolution_were_searched_before(network: str) -> None:
+    class Asked(Database):
+        def find(self, task: Task) -> Record | None:
+            asked.append(task)
+            return known_by_vdla().find(task)
+
+    asked: list[Task] = []
     graph = built_in(network)
-    widened = widen_thin_convolutions(graph, PYNQ_Z1, placements(graph, PYNQ_Z1), 2)
-    found = [find_record(r.conv, PYNQ_Z1, 2) for r in widened.records]
-    assert len(found) == 3
-    assert found == list(widened.records)
-
-
-def test_forms_that_were_not_taken_are_recorded_too() -> None:
-    records: list[Record] = []
-    compile_graph(residual(), PYNQ_Z1, record=records.append)
-    stem = [r.conv for r in records if r.conv.in_blocks == 1]
-    assert [(conv.kernel, conv.height) for conv in stem] == [((3, 3), 9)]  # 3 channels, in a block
+    widen_thin_convolutions(graph, PYNQ_Z1, placements(graph, PYNQ_Z1), Scheduling(records=Asked()))
+    assert len({task.key for task in asked}) == 3
+    assert all(known_by_vdla().find(task) for task in asked)
 
 
 @pytest.mark.parametrize("place", [{"stem": "cpu"}, {}])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vdla.compiler.graph import Graph, Node, Quant, Tensor
 from vdla.compiler.graph.shapes import window_output
-from vdla.compiler.ops import LoweredNode, lower_node, unsupported
+from vdla.compiler.ops import LoweredNode, Scheduling, lower_node, unsupported
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.vdla.build import Operator, build
 from vdla.compiler.te import Tensor as Placeholder
@@ -314,7 +314,7 @@ def compile_node(graph: Graph, config: Config, *, vthreads: int = 2, seed: int =
     """Lower and build a graph's one node, and draw its inputs over the whole of their type."""
     (node,) = graph.nodes
     assert unsupported(graph, node, config) is None
-    lowered = lower_node(graph, node, config, vthreads=vthreads)
+    lowered = lower_node(graph, node, config, Scheduling(vthreads))
     rng = np.random.default_rng(seed)
     given = {
         name: rng.integers(0, 256, graph.tensors[name].shape)

@@ -8,7 +8,7 @@ import pytest
 from tests.compiler.ops import nodes
 from tests.compiler.ops.cases import CASES
 from tests.configs import MATRIX
-from vdla.compiler.ops import convolution
+from vdla.compiler.ops import template
 from vdla.compiler.ops.conv2d import Conv2d, ConvTile
 from vdla.compiler.ops.tiling import candidates
 from vdla.config import Config
@@ -27,7 +27,7 @@ def test_any_tile(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
         found = list(candidates(conv, config, vthreads))
         return found[rng.integers(len(found))], 1
 
-    monkeypatch.setattr(convolution, "choose_tile", drawn)
+    monkeypatch.setattr(template, "choose_tile", drawn)
     for name in rng.choice(NAMES, 6):
         for vthreads in (1, 2):
             built = nodes.compile_node(CASES[name](), config, vthreads=vthreads)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.compiler.ops import nodes
 from vdla.compiler.graph import Graph, Node, Tensor
-from vdla.compiler.ops import lower_node, unsupported
+from vdla.compiler.ops import Scheduling, lower_node, unsupported
 from vdla.config import PYNQ_Z1, TINY, Config
 from vdla.errors import LoweringError
 
@@ -37,7 +37,7 @@ def test_a_window_past_every_buffer() -> None:
 def test_a_pooling_window_past_every_buffer() -> None:
     graph = nodes.pool("max_pool2d", (1, 40, 40, 4), (40, 40))
     with pytest.raises(LoweringError) as caught:
-        lower_node(graph, graph.nodes[0], TINY, vthreads=1)
+        lower_node(graph, graph.nodes[0], TINY, Scheduling(vthreads=1))
     assert str(caught.value) == (
         "A pooling tile must fit the scratchpads; a 40x40 window needs 1641 of 512 acc entries and "
         "1600 of 512 inp entries a virtual thread on tiny: enlarge acc_bytes and inp_bytes or "

@@ -9,7 +9,7 @@ import pytest
 
 from tests.compiler.ops import nodes
 from tests.configs import MATRIX
-from vdla.compiler.ops import lower_node
+from vdla.compiler.ops import Scheduling, lower_node
 from vdla.compiler.ops.conv2d import Conv2d, ConvTensors, ConvTile, conv2d
 from vdla.compiler.ops.conv_schedule import schedule_conv2d
 from vdla.compiler.ops.tiling import candidates, choose_tile
@@ -112,7 +112,7 @@ def test_a_node_is_lowered_with_the_measured_best() -> None:
         cycles.append(timed(schedule, tensors, PYNQ_Z1))
         return cycles[-1]
 
-    lowered = lower_node(graph, graph.nodes[0], PYNQ_Z1, rank=rank)
+    lowered = lower_node(graph, graph.nodes[0], PYNQ_Z1, Scheduling(rank=rank))
     assert lowered.estimate_cycles == min(cycles)
 
 
