@@ -117,4 +117,5 @@ class Genetic(Proposer):
         """Return a point with each knob from either, or one of both where there is none."""
         a, b = self.space[one], self.space[two]
         mixed = {name: (a if self.rng.random() < 0.5 else b)[name] for name in a}
-        return self.space.get(mixed, one if self.rng.random() < 0.5 else two)
+        child = self.space.get(mixed)
+        return child if child is not None else one if self.rng.random() < 0.5 else two

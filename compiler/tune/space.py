@@ -75,18 +75,20 @@ class Space:
         InputError
             It is not in the space.
         """
-        try:
-            row = tuple(self.knobs[name].index(point[name]) for name in self.knobs)
-            return self._index[row]
-        except (KeyError, ValueError):
+        found = self.get(point)
+        if found is None:
             raise InputError(
                 f"A point must be one of the space's {len(self)}, and {dict(point)} is none."
-            ) from None
+            )
+        return found
 
-    def get(self, point: Point, default: int) -> int:
-        """Return where a point stands, or the default where it is not in the space."""
-        row = tuple(values.index(point[name]) for name, values in self.knobs.items())
-        return self._index.get(row, default)
+    def get(self, point: Point) -> int | None:
+        """Return where a point stands, None where it is not in the space."""
+        try:
+            row = tuple(values.index(point[name]) for name, values in self.knobs.items())
+        except (KeyError, ValueError):
+            return None
+        return self._index.get(row)
 
     def neighbour(self, index: int, rng: np.random.Generator) -> int:
         """Return a point that differs in one knob, or any where none is found at once."""

@@ -63,6 +63,7 @@ class Sandbox:
             self._start()
         try:
             self._pipe.send((function, arguments))
+            self._pipe.recv()  # all is imported that the function needs: time counts from here
             if not self._pipe.poll(seconds):
                 self.close()
                 raise TimeLimitError(f"took over {seconds:g} s")
@@ -106,6 +107,7 @@ def _serve(pipe: Any) -> None:
                     return
                 continue
             function, arguments = pipe.recv()
+            pipe.send(None)
             try:
                 answer = (function(*arguments), None)
             except Exception as error:

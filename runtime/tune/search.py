@@ -4,20 +4,46 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 import vdla
 from vdla.compiler.tune.methods import Method
-from vdla.compiler.tune.task import OK, Record
+from vdla.compiler.tune.space import Point, Space
+from vdla.compiler.tune.task import OK, Record, Task
 from vdla.errors import DeviceError
 
-from .attempts import Attempts
+from .attempt import Outcome
 from .log import Log
 
-__all__ = ["Found", "search"]
+__all__ = ["Found", "Runner", "Search", "Template", "search"]
+
+
+class Template(Protocol):
+    """What can be scheduled in many ways; picklable."""
+
+    @property
+    def task(self) -> Task:
+        """The key of its records."""
+
+    @property
+    def space(self) -> Space:
+        """The ways."""
+
+    @property
+    def unit(self) -> str:
+        """What costs are measured in: ``cycles`` or ``seconds``."""
+
+
+class Runner(Protocol):
+    """Who attempts candidates."""
+
+    def run(
+        self, template: Any, points: Sequence[Point], to_beat: float
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Yield the place of each point, and what became of it, as they are done."""
 
 
 @dataclass
@@ -51,10 +77,89 @@ class Found:
             self.best = record
 
 
+class Search:
+    """Searches one task, a batch at a time.
+
+    Parameters
+    ----------
+    template : Template
+    method : Method
+    runner : Runner
+    log : Log, optional
+        Where each record is kept as soon as it is there.
+    known : iterable of Record
+        Of this task, measured before.
+    told : callable
+        Called after each candidate.
+    """
+
+    def __init__(
+        self,
+        template: Template,
+        method: Method,
+        runner: Runner,
+        log: Log | None = None,
+        *,
+        known: Iterable[Record] = (),
+        told: Callable[[Found], None] = lambda found: None,
+    ) -> None:
+        self.template, self.found = template, Found()
+        self._method, self._runner, self._log, self._told = method, runner, log, told
+        space = template.space
+        for record in known:
+            self.found.add(record)
+        costs = {
+            point: inf if record.cost is None else record.cost
+            for record in self.found.records
+            if (point := space.get(record.point)) is not None
+        }
+        method.tell(list(costs), list(costs.values()))
+
+    def propose(self, count: int) -> list[int]:
+        """Return at most so many points that the method wants measured; none when all are."""
+        return self._method.propose(count)
+
+    def attempt(self, points: Sequence[int]) -> None:
+        """Measure points, keep what becomes of them, and tell the method.
+
+        Raises
+        ------
+        DeviceError
+            All of them fail: the next ones would too.
+        """
+        space, task = self.template.space, self.template.task
+        costs = [inf] * len(points)
+        some: list[Record] = []
+        asked = [space[point] for point in points]
+        for k, outcome in self._runner.run(self.template, asked, self.found.cost):
+            record = Record(
+                task,
+                asked[k],
+                outcome.cost,
+                self.template.unit,
+                outcome.status,
+                outcome.reason,
+                vdla.__version__,
+            )
+            if self._log is not None:
+                self._log.append([record])
+            some.append(record)
+            self.found.add(record)
+            costs[k] = inf if outcome.cost is None else outcome.cost
+            self._told(self.found)
+        if all(record.status != OK for record in some):
+            first = some[0]
+            raise DeviceError(
+                f"Candidates must run, and all {len(some)} of a batch for {task.name} fail: "
+                f"{first.status}: {first.reason}: what was measured before is kept"
+            )
+        self._method.tell(points, costs)
+
+
 def search(
-    template: Any,
+    template: Template,
     method: Method,
-    attempts: Attempts,
+    runner: Runner,
     log: Log | None = None,
     *,
     trials: int,
@@ -67,65 +172,26 @@ def search(
 
     Parameters
     ----------
-    template : object
-        Has a task, a space and a unit.
-    method : Method
-    attempts : Attempts
-    log : Log, optional
-        Where each record is kept as soon as it is there.
+    template, method, runner, log, known, told
+        As `Search` takes them.
     trials : int
         Candidates to measure, those known not counted.
     batch : int
         Candidates proposed at a time.
-    known : iterable of Record
-        Of this task, measured before.
     deadline : float
         Of `time.monotonic`: no batch begins after it.
-    told : callable
-        Called after each candidate.
 
     Raises
     ------
     DeviceError
         All candidates of a batch fail: the next ones would too.
     """
-    found = Found()
-    space, task = template.space, template.task
-    for record in known:
-        found.add(record)
-    method.tell(
-        [space.index(record.point) for record in found.records],
-        [inf if record.cost is None else record.cost for record in found.records],
-    )
+    one = Search(template, method, runner, log, known=known, told=told)
     left = trials
     while left > 0 and time.monotonic() < deadline:
-        points = method.propose(min(batch, left))
+        points = one.propose(min(batch, left))
         if not points:
             break
         left -= len(points)
-        costs = [inf] * len(points)
-        some: list[Record] = []
-        for k, outcome in attempts.run(template, [space[point] for point in points], found.cost):
-            record = Record(
-                task,
-                space[points[k]],
-                outcome.cost,
-                template.unit,
-                outcome.status,
-                outcome.reason,
-                vdla.__version__,
-            )
-            if log is not None:
-                log.append([record])
-            some.append(record)
-            found.add(record)
-            costs[k] = inf if outcome.cost is None else outcome.cost
-            told(found)
-        if all(record.status != OK for record in some):
-            first = some[0]
-            raise DeviceError(
-                f"Candidates must run, and all {len(some)} of a batch for {task.name} fail: "
-                f"{first.status}: {first.reason}: what was measured before is kept"
-            )
-        method.tell(points, costs)
-    return found
+        one.attempt(points)
+    return one.found
