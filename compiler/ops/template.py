@@ -24,7 +24,7 @@ from .footprint import fits
 from .lowered import Array, LoweredNode
 from .residual import add_onto, work_onto
 from .scheduling import Scheduling
-from .tiling import bound, candidates, choose_tile
+from .tiling import bound, candidates, choose_tile, floor
 
 __all__ = ["ConvTemplate", "lower_convolution"]
 
@@ -108,6 +108,10 @@ class ConvTemplate:
     def prior(self, point: Point) -> float:
         """Return an analytic estimate of a point's cycles."""
         return bound(self.conv, _tile(point), self.config)
+
+    def floor(self, point: Point) -> float:
+        """Return cycles that a point cannot go below."""
+        return floor(self.conv, _tile(point), self.config)
 
     def features(self, point: Point) -> Features | None:
         """Return what a cost model sees of a point, None where it cannot be lowered."""

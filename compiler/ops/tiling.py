@@ -20,7 +20,7 @@ from .conv2d import Conv2d, ConvTile
 from .footprint import fits, input_window, param_entries, threads_of, weight_entries
 from .timeline import play
 
-__all__ = ["Rank", "bound", "candidates", "choose_tile", "options"]
+__all__ = ["Rank", "bound", "candidates", "choose_tile", "floor", "options"]
 
 Rank = Callable[[ConvTile], int]
 """Cycles of a candidate, as measured by whoever asks for the search."""
@@ -95,6 +95,42 @@ def bound(conv: Conv2d, tile: ConvTile, config: Config) -> int:
     first = bus.inputs_a_step + (whole if outside else bus.weights_a_step) + hand_over
     last = vectors * (1 + beats) + compute_latency(config) + store_latency(config)
     return round(alone * serial + (1 - alone) * together) + first + last
+
+
+def floor(conv: Conv2d, tile: ConvTile, config: Config) -> int:
+    """Return cycles that a schedule cannot go below.
+
+    The core takes a cycle for each product of blocks, requantization and every pass after it one
+    for each entry of the result, and they share one module. The bus takes one for each
+    ``axi_bytes`` of what is read: of a plain convolution, the weights once a tile or once a run of
+    tiles, and the part of the image that lies under each tile's windows, without its margin.
+    """
+    arithmetic = conv.uops + conv.vectors * (1 + conv.added_passes)
+    if conv.grouped or conv.listed:
+        return arithmetic
+    tiles_k = -(-conv.out_blocks // tile.out_blocks)
+    spots = -(-conv.out_height // tile.rows) * -(-conv.out_width // tile.columns)
+    weights = conv.out_blocks * conv.reduction_blocks * conv.taps * config.wgt_elem_bytes
+    image = conv.in_blocks * _under(conv, 0, tile.rows) * _under(conv, 1, tile.columns)
+    read = weights * (1 if tile.weights_outside else spots)
+    read += conv.batch_blocks * tiles_k * image * config.inp_elem_bytes
+    return max(arithmetic, read // config.axi_bytes)
+
+
+def _under(conv: Conv2d, axis: int, tile: int) -> int:
+    """Return how many rows, or columns, of the image lie under the windows of tiles, summed."""
+    size, count = (conv.height, conv.out_height) if axis == 0 else (conv.width, conv.out_width)
+    step, before = conv.strides[axis], conv.padding[axis][0]
+    reach = conv.dilation[axis] * (conv.kernel[axis] - 1)
+    found = 0
+    for first in range(0, count, tile):
+        last = min(first + tile, count) - 1
+        if axis == 0 and conv.row_step != step:
+            found += last - first + 1  # rows between windows are not loaded
+            continue
+        low, high = first * step - before, last * step + reach - before
+        found += max(0, min(high, size - 1) - max(low, 0) + 1)
+    return found
 
 
 class _Bus:

@@ -14,7 +14,7 @@ from .space import Space
 
 __all__ = ["Guided", "Known"]
 
-_CHAINS, _STEPS = 24, 6
+_CHAINS, _STEPS = 16, 2
 _HOT, _COLD = 1.0, 0.1
 """Temperatures of a round, in spreads of the scores of what was measured."""
 _DOUBT = 0.5
@@ -93,7 +93,12 @@ class Guided(Proposer):
         met = self._anneal()
         chance = int(self.rng.binomial(count, self._explored))
         chosen = self._take(self._batch(met, count - chance))
+        self.predicted = self._expected(chosen)
         return [*chosen, *self._take(self._others(count - len(chosen)))]
+
+    def seen(self, point: int) -> Features | None:
+        """Return the features of a point."""
+        return self._feature(point)
 
     def _first(self, count: int) -> list[int]:
         """Return half a batch that the prior expects the fastest, and others."""
@@ -158,6 +163,14 @@ class Guided(Proposer):
             chosen.append(int(points[best]))
             shared = np.maximum(shared, (choices == choices[best]).mean(axis=1))
         return chosen
+
+    def _expected(self, chosen: Sequence[int]) -> float | None:
+        """Return the cost of the best of some points, by the costs of those that score alike."""
+        known = [k for k, cost in self._costs.items() if np.isfinite(cost)]
+        if not known or not chosen:
+            return None
+        costs = np.sort([self._costs[k] for k in known])
+        return float(np.interp(self._score(chosen).min(), np.sort(self._score(known)), costs))
 
     def _feature(self, point: int) -> Features | None:
         if point not in self._features:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
 import numpy as np
 
+from .features import Features
 from .space import Space
 
 __all__ = ["Genetic", "Grid", "Method", "Proposer", "Random"]
@@ -16,11 +17,20 @@ __all__ = ["Genetic", "Grid", "Method", "Proposer", "Random"]
 class Method(Protocol):
     """Proposes points of a space, none twice."""
 
+    predicted: float | None
+    """The cost that a model expects of the best of the last proposals, None without a model."""
+
     def propose(self, count: int) -> list[int]:
         """Return at most so many points that were not proposed before; none when all were."""
 
     def tell(self, points: Sequence[int], costs: Sequence[float]) -> None:
         """Learn what was measured; infinity stands for a failure."""
+
+    def drop(self, points: Iterable[int]) -> None:
+        """Leave out points that cannot be the fastest."""
+
+    def seen(self, point: int) -> Features | None:
+        """Return the features of a point that it has proposed, None where it needed none."""
 
 
 class Proposer:
@@ -34,6 +44,7 @@ class Proposer:
 
     def __init__(self, space: Space, rng: np.random.Generator) -> None:
         self.space, self.rng = space, rng
+        self.predicted: float | None = None
         self._costs: dict[int, float] = {}
         self._taken: set[int] = set()
 
@@ -41,6 +52,14 @@ class Proposer:
         """Keep what was measured, by this search or before it."""
         self._costs.update(zip(points, costs, strict=True))
         self._taken.update(points)
+
+    def drop(self, points: Iterable[int]) -> None:
+        """Leave out points that cannot be the fastest."""
+        self._taken.update(points)
+
+    def seen(self, point: int) -> Features | None:
+        """Return None: no model asked."""
+        return None
 
     def _take(self, points: Sequence[int]) -> list[int]:
         self._taken.update(points)

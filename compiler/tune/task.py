@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -71,6 +71,9 @@ class Record:
         `OK` or one of `FAILURES`, and its text.
     tool : str
         Version of vdla that measured it.
+    features : tuple of float
+        Of its loop nest, as `vdla.compiler.tune.features.NAMES` names them, for models of other
+        tasks; empty where no model asked for them.
     """
 
     task: Task
@@ -80,7 +83,7 @@ class Record:
     status: str = OK
     reason: str = ""
     tool: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    features: tuple[float, ...] = ()
 
     def to_json(self) -> str:
         """Return one line, without its end."""
@@ -104,6 +107,7 @@ def read_record(line: str) -> Record | None:
         task = Task(**found.pop("task"))
         names = {one.name for one in fields(Record)} - {"task"}
         record = Record(task, **{name: found[name] for name in names})
+        record = replace(record, features=tuple(map(float, record.features)))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"A record must be a line of JSON with all its fields: {error}") from None
     return record if task.key == key else None

@@ -31,6 +31,7 @@ from vdla.runtime.cli import (
     simulate,
     sweep,
     synth,
+    tune,
     verilog,
 )
 from vdla.runtime.cli.output import fail, note
@@ -121,6 +122,7 @@ app.command("asm")(listing.asm)
 app.command("calibrate")(calibrate.calibrate)
 app.command("selftest")(selftest.selftest)
 app.command("sweep")(sweep.sweep)
+app.command("tune")(tune.tune)
 app.command("verilog")(verilog.verilog)
 app.command("synth")(synth.synth)
 app.command("area")(area.area)

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol
 
+import numpy as np
+
 import vdla
+from vdla.compiler.tune.features import Features
 from vdla.compiler.tune.methods import Method
 from vdla.compiler.tune.space import Point, Space
 from vdla.compiler.tune.task import OK, Record, Task
@@ -35,6 +38,15 @@ class Template(Protocol):
     @property
     def unit(self) -> str:
         """What costs are measured in: ``cycles`` or ``seconds``."""
+
+    def prior(self, point: Point) -> float:
+        """Return an estimate of a point's cost."""
+
+    def floor(self, point: Point) -> float:
+        """Return what a point's cost cannot go below, 0 where nothing is known."""
+
+    def features(self, point: Point) -> Features | None:
+        """Return what a model sees of a point, None where it cannot be lowered."""
 
 
 class Runner(Protocol):
@@ -103,8 +115,8 @@ class Search:
         known: Iterable[Record] = (),
         told: Callable[[Found], None] = lambda found: None,
     ) -> None:
-        self.template, self.found = template, Found()
-        self._method, self._runner, self._log, self._told = method, runner, log, told
+        self.template, self.method, self.found = template, method, Found()
+        self._runner, self._log, self._told = runner, log, told
         space = template.space
         for record in known:
             self.found.add(record)
@@ -114,10 +126,12 @@ class Search:
             if (point := space.get(record.point)) is not None
         }
         method.tell(list(costs), list(costs.values()))
+        self._floors = np.array([template.floor(point) for point in space])
+        self._drop()
 
     def propose(self, count: int) -> list[int]:
         """Return at most so many points that the method wants measured; none when all are."""
-        return self._method.propose(count)
+        return self.method.propose(count)
 
     def attempt(self, points: Sequence[int]) -> None:
         """Measure points, keep what becomes of them, and tell the method.
@@ -140,6 +154,7 @@ class Search:
                 outcome.status,
                 outcome.reason,
                 vdla.__version__,
+                self._features(points[k]),
             )
             if self._log is not None:
                 self._log.append([record])
@@ -153,7 +168,24 @@ class Search:
                 f"Candidates must run, and all {len(some)} of a batch for {task.name} fail: "
                 f"{first.status}: {first.reason}: what was measured before is kept"
             )
-        self._method.tell(points, costs)
+        self.method.tell(points, costs)
+        self._drop()
+
+    @property
+    def proven(self) -> bool:
+        """Whether no point is left that could be faster than the best."""
+        space = self.template.space
+        measured = {space.get(record.point) for record in self.found.records}
+        left = np.flatnonzero(self._floors < self.found.cost)
+        return all(int(point) in measured for point in left)
+
+    def _drop(self) -> None:
+        """Spare the points that cannot beat the best."""
+        self.method.drop(np.flatnonzero(self._floors >= self.found.cost).tolist())
+
+    def _features(self, point: int) -> tuple[float, ...]:
+        found = self.method.seen(point)
+        return () if found is None else tuple(round(float(value), 3) for value in found)
 
 
 def search(

@@ -34,24 +34,27 @@ def residual() -> ConvTemplate:
     return ConvTemplate.of(graph, conv, PYNQ_Z1, addition=addition)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        template,
-        lambda: one(nodes.depthwise((1, 9, 9, 8), (3, 3))),
-        lambda: one(nodes.dense((1, 40), 24)),
-        lambda: one(nodes.as_uint8(nodes.conv2d((1, 9, 9, 8), 12, (3, 3)))),
-        residual,
-    ],
-    ids=["conv2d", "depthwise", "dense", "uint8", "residual"],
-)
+CASES: dict[str, Callable[[], ConvTemplate]] = {
+    "conv2d": template,
+    "strided": lambda: one(nodes.conv2d((1, 11, 11, 8), 12, strides=(2, 2), pads=((1, 0), (0, 1)))),
+    "thin": lambda: one(nodes.conv2d((2, 11, 11, 20), 12, (1, 1), strides=(2, 2))),
+    "dilated": lambda: one(nodes.conv2d((1, 13, 13, 8), 8, dilation=(2, 2), pads=((2, 2), (2, 2)))),
+    "depthwise": lambda: one(nodes.depthwise((1, 9, 9, 8), (3, 3))),
+    "dense": lambda: one(nodes.dense((1, 40), 24)),
+    "uint8": lambda: one(nodes.as_uint8(nodes.conv2d((1, 9, 9, 8), 12))),
+    "residual": residual,
+}
+
+
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES)
 def test_values_of_any_point_are_checked(make: Callable[[], ConvTemplate]) -> None:
     made = make()
     rng = np.random.default_rng(0)
-    for index in rng.integers(0, len(made.space), 2):
+    for index in rng.integers(0, len(made.space), 3):
         point = made.space[int(index)]
         cost = cycles(made, point, float("inf"))
         assert cost == cycles(made, point, 0)
+        assert made.floor(point) < cost
         assert made.prior(point) / cost == pytest.approx(1, abs=0.7)
         assert made.features(point) is not None
 

@@ -21,7 +21,7 @@ def record(cost: float | None, **changes: object) -> Record:
 
 
 def test_what_is_written_is_read() -> None:
-    one = record(12.5, more={"seed": 3})
+    one = record(12.5, features=(1.5, 0.0))
     assert read_record(one.to_json()) == one
     failed = record(None, status="crash", reason="ended by SIGSEGV")
     assert read_record(failed.to_json()) == failed

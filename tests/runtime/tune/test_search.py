@@ -34,6 +34,9 @@ class Squares:
     def space(self) -> Space:
         return Space({"k": k} for k in range(20))
 
+    def floor(self, point: Point) -> float:
+        return -1.0
+
 
 def square(template: Any, point: Point, to_beat: float = 0.0) -> float:
     return float((int(point["k"]) - 7) ** 2)

@@ -1,0 +1,68 @@
+"""What of a network can be tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.config import Config
+from vdla.errors import InputError
+from vdla.runtime import api
+
+from .tuning import Job
+
+if TYPE_CHECKING:
+    from vdla.compiler.graph import Graph
+    from vdla.compiler.ops import LoweredNode
+    from vdla.runtime.network import Network, Progress
+
+__all__ = ["accelerator_jobs"]
+
+
+def accelerator_jobs(
+    model: str | Path | Graph,
+    config: Config,
+    *,
+    bind: Mapping[str, int] | None = None,
+    place: Mapping[str, str] | None = None,
+    vthreads: int = 2,
+    progress: Progress | None = None,
+) -> tuple[list[Job], Network]:
+    """Return a network's tasks on the accelerator, and the network as it is compiled untuned.
+
+    Parameters
+    ----------
+    model, config, bind, place, vthreads, progress
+        As `vdla.compile` takes them.
+
+    Raises
+    ------
+    InputError
+        Nothing of it can be tuned.
+    """
+    lowered: dict[str, LoweredNode] = {}
+    keep: Callable[[Mapping[str, LoweredNode]], None] = lowered.update
+    network = api.compile(
+        model,
+        config=config,
+        bind=bind,
+        place=place,
+        vthreads=vthreads,
+        lowered_as=keep,
+        progress=progress,
+    )
+    jobs: dict[str, Job] = {}
+    for name, code in lowered.items():
+        if code.template is None or code.point is None:
+            continue
+        key = code.template.task.key
+        if key not in jobs:
+            jobs[key] = Job(code.template, [], code.point, code.estimate_cycles)
+        jobs[key].nodes.append(name)
+    if not jobs:
+        raise InputError(
+            f"A network must have convolutions on the accelerator to be tuned for it, and "
+            f"{network.name} has none: see vdla import for why."
+        )
+    return list(jobs.values()), network
