@@ -179,7 +179,7 @@ def _cycles(network: Network) -> int:
     from vdla.runtime.cli.inputs import random_input
 
     images = {
-        n: random_input(network.inputs[n].shape, network.inputs[n].dtype) for n in [name, *others]
+        name: random_input(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()
     }
     return network.run(images, device="cycle").cycles or 0
 
