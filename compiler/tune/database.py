@@ -15,7 +15,7 @@ _FOLDER = "schedules"
 
 
 class Database:
-    """The cheapest record of each task.
+    """The best record of each task: the last that was chosen in a network, or else the cheapest.
 
     A task is found by all that its costs depend on; what was found for one that is merely alike is
     never given out.
@@ -32,7 +32,7 @@ class Database:
             if record.status != OK or record.cost is None:
                 continue
             known = self._best.get(record.task.key)
-            if known is None or known.cost is None or record.cost < known.cost:
+            if known is None or _before(record, known):
                 self._best[record.task.key] = record
 
     def __len__(self) -> int:
@@ -56,6 +56,13 @@ class Database:
         """Digits that say what it holds."""
         lines = sorted(record.to_json() for record in self)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _before(record: Record, known: Record) -> bool:
+    """Tell whether a record stands before another one that is older."""
+    if record.chosen_in or known.chosen_in:
+        return bool(record.chosen_in)
+    return (record.cost or 0.0) < (known.cost or 0.0)
 
 
 @lru_cache(maxsize=1)

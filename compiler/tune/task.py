@@ -74,6 +74,8 @@ class Record:
     features : tuple of float
         Of its loop nest, as `vdla.compiler.tune.features.NAMES` names them, for models of other
         tasks; empty where no model asked for them.
+    chosen_in : str
+        The network in which it was found the best, though another one may be faster alone.
     """
 
     task: Task
@@ -84,6 +86,7 @@ class Record:
     reason: str = ""
     tool: str = ""
     features: tuple[float, ...] = ()
+    chosen_in: str = ""
 
     def to_json(self) -> str:
         """Return one line, without its end."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vdla.errors import InputError
+from vdla.errors import InputError, ProgramError
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
@@ -28,14 +28,14 @@ from vdla.runtime.cli.output import emit_json, note, progress_bar, show_table
 from vdla.runtime.cli.tune_table import live, rows_of, summary_of
 
 if TYPE_CHECKING:
-    from vdla.runtime.network import Network
+    from vdla.runtime.tune.together import Together, Whole
     from vdla.runtime.tune.tuning import Tuning
 
 __all__ = ["tune"]
 
 _INTERRUPTED = 130
-_SECONDS = 60.0
-"""Longest time of a candidate, building included."""
+_SECONDS, _WHOLE_SECONDS = 60.0, 600.0
+"""Longest time of a candidate and of a whole network, building included."""
 
 
 class Method(str, Enum):
@@ -85,6 +85,12 @@ def tune(
     batch: Annotated[
         int, typer.Option("--batch", min=2, help="Candidates proposed at a time.")
     ] = 8,
+    together: Annotated[
+        int,
+        typer.Option(
+            "--together", min=1, help="Schedules of a task that are tried in the whole network."
+        ),
+    ] = 3,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all that is drawn.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -94,6 +100,7 @@ def tune(
     from vdla.runtime.tune.attempts import Attempts
     from vdla.runtime.tune.jobs import accelerator_jobs
     from vdla.runtime.tune.log import Log
+    from vdla.runtime.tune.together import Whole
     from vdla.runtime.tune.tuning import tune as run
 
     if device != "cycle":
@@ -108,7 +115,9 @@ def tune(
         "vthreads": vthreads,
     }
     with progress_bar("compiling") as progress:
-        jobs, network = accelerator_jobs(model, progress=progress, **asked)
+        jobs, graph = accelerator_jobs(model, progress=progress, **asked)
+    whole = Whole(graph, settings, vthreads, asked["place"])
+    workers = workers or available_cores()
     deadline = inf if minutes is None else time.monotonic() + 60 * minutes
     with ExitStack() as stack:
         attempts = stack.enter_context(Attempts(cycles, workers or available_cores(), _SECONDS))
@@ -124,7 +133,25 @@ def tune(
             seed=seed,
             told=show,
         )
-    _finish(done, network, model, log, asked, known, as_json=as_json)
+    result = summary_of(done, log, known)
+    if not done.interrupted:
+        chosen = _choose(whole, done, workers, together, deadline)
+        log.append(chosen.chosen.values())
+        result |= {
+            "cycles_before": chosen.before,
+            "chosen": {key: dict(record.point) for key, record in chosen.chosen.items()},
+            "networks_tried": chosen.tried,
+        }
+        with progress_bar("checking"):
+            result["cycles"] = _check(whole, log.path)
+    if as_json:
+        emit_json(result)
+    else:
+        columns, rows = rows_of(done)
+        show_table(columns, rows, text_columns=1)
+        _tell(result)
+    if done.interrupted:
+        raise typer.Exit(_INTERRUPTED)
 
 
 def _known(log: Any, *, resume: bool) -> int:
@@ -145,43 +172,43 @@ def _known(log: Any, *, resume: bool) -> int:
     return len(read.records)
 
 
-def _finish(
-    done: Tuning,
-    network: Network,
-    model: str,
-    log: Any,
-    asked: dict[str, Any],
-    known: int,
-    *,
-    as_json: bool,
-) -> None:
+def _choose(whole: Whole, done: Tuning, workers: int, most: int, deadline: float) -> Together:
+    """Choose schedules by the cycles of the whole network, unless it was interrupted."""
+    from vdla.runtime.tune.attempts import Attempts
+    from vdla.runtime.tune.together import choose_together, whole_cycles
+
+    with (
+        Attempts(whole_cycles, workers, _WHOLE_SECONDS) as attempts,
+        progress_bar("the whole network") as progress,
+    ):
+        return choose_together(
+            whole, done.jobs, attempts, most=most, deadline=deadline, told=progress
+        )
+
+
+def _check(whole: Whole, records: Path) -> int:
+    """Return the cycles of the tuned network, each layer compared with the interpreter."""
     from vdla.runtime import api
-
-    result = summary_of(done, log, known)
-    if done.trials or known:
-        with progress_bar("the whole network") as progress:
-            progress(0, 2, "untuned")
-            result["cycles_before"] = _cycles(network)
-            progress(1, 2, "tuned")
-            tuned = api.compile(model, records=log.path, cache=False, **asked)
-            result["cycles"] = _cycles(tuned)
-    if as_json:
-        emit_json(result)
-    else:
-        columns, rows = rows_of(done)
-        show_table(columns, rows, text_columns=1)
-        _tell(result)
-    if done.interrupted:
-        raise typer.Exit(_INTERRUPTED)
-
-
-def _cycles(network: Network) -> int:
     from vdla.runtime.cli.inputs import random_input
 
+    network = api.compile(
+        whole.graph,
+        config=whole.config,
+        place=whole.place,
+        vthreads=whole.vthreads,
+        records=records,
+        cache=False,
+    )
     images = {
         name: random_input(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()
     }
-    return network.run(images, device="cycle").cycles or 0
+    run = network.run(images, device="cycle", check=True)
+    if not run.bit_exact:
+        raise ProgramError(
+            f"A tuned network must compute what the interpreter does, and {run.first_difference}: "
+            f"leave {records} out, and report it"
+        )
+    return run.cycles or 0
 
 
 def _tell(result: dict[str, Any]) -> None:
@@ -194,7 +221,7 @@ def _tell(result: dict[str, Any]) -> None:
     if "cycles" in result:
         before, after = result["cycles_before"], result["cycles"]
         typer.echo(
-            f"the whole network: {before:,} cycles before, {after:,} now "
-            f"({100 * (before - after) / before:+.2f} % saved)"
+            f"the whole network: {before:,.0f} cycles before, {after:,} now, "
+            f"{100 * (before - after) / before:.2f} % less; every layer equals the interpreter's"
         )
     note(f"records: {result['records']}; take them with --records {result['records']}")

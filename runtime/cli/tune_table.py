@@ -85,7 +85,7 @@ def _row(job: Job) -> list[str]:
     name = job.nodes[0] + (f" and {len(job.nodes) - 1} more" if len(job.nodes) > 1 else "")
     saved = f"{100 * (1 - job.best / job.start):.2f} %" if job.start < inf else "-"
     if job.search is not None and job.search.proven:
-        name += ": least proven"
+        name += ", proven"
     predicted = job.predicted
     failed = sum(job.failures.values())
     return [

@@ -15,7 +15,7 @@ from .tuning import Job
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
     from vdla.compiler.ops import LoweredNode
-    from vdla.runtime.network import Network, Progress
+    from vdla.runtime.network import Progress
 
 __all__ = ["accelerator_jobs"]
 
@@ -28,8 +28,8 @@ def accelerator_jobs(
     place: Mapping[str, str] | None = None,
     vthreads: int = 2,
     progress: Progress | None = None,
-) -> tuple[list[Job], Network]:
-    """Return a network's tasks on the accelerator, and the network as it is compiled untuned.
+) -> tuple[list[Job], Graph]:
+    """Return a network's tasks on the accelerator, and the network's graph.
 
     Parameters
     ----------
@@ -43,10 +43,10 @@ def accelerator_jobs(
     """
     lowered: dict[str, LoweredNode] = {}
     keep: Callable[[Mapping[str, LoweredNode]], None] = lowered.update
-    network = api.compile(
-        model,
+    graph = api.read_graph(model, bind)
+    api.compile(
+        graph,
         config=config,
-        bind=bind,
         place=place,
         vthreads=vthreads,
         lowered_as=keep,
@@ -63,6 +63,6 @@ def accelerator_jobs(
     if not jobs:
         raise InputError(
             f"A network must have convolutions on the accelerator to be tuned for it, and "
-            f"{network.name} has none: see vdla import for why."
+            f"{graph.name} has none: see vdla import for why."
         )
-    return list(jobs.values()), network
+    return list(jobs.values()), graph
