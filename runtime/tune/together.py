@@ -103,8 +103,8 @@ def choose_together(
     """Choose a schedule for each task of a network by the cycles of the whole.
 
     It begins with the compiler's own schedules, with the fastest of each task, or with those that
-    were chosen for this network before, whichever are faster together, and then tries a few of the fastest of one task after another, those first
-    that run longest.
+    were chosen for this network before, whichever are faster together. Then it tries a few of the
+    fastest of one task after another, those first that run longest.
 
     Parameters
     ----------
