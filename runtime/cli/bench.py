@@ -23,6 +23,7 @@ from vdla.runtime.cli.options import (
 )
 from vdla.runtime.cli.output import emit_json, progress_bar, show_table
 from vdla.runtime.cli.paper_table import paper
+from vdla.runtime.cli.tune_bench import tune
 
 if TYPE_CHECKING:
     from vdla.runtime.network import Network
@@ -33,6 +34,7 @@ app = typer.Typer(help="Measure the machine and the simulator.", no_args_is_help
 
 app.command("paper")(paper)
 app.command("cpu")(cpu)
+app.command("tune")(tune)
 
 DIFFERS = 1
 THREAD_SETTINGS = (

@@ -103,6 +103,8 @@ class Search:
         Of this task, measured before.
     told : callable
         Called after each candidate.
+    spared : bool
+        Whether points whose floor is no less than the best cost are left out.
     """
 
     def __init__(
@@ -114,9 +116,10 @@ class Search:
         *,
         known: Iterable[Record] = (),
         told: Callable[[Found], None] = lambda found: None,
+        spared: bool = True,
     ) -> None:
         self.template, self.method, self.found = template, method, Found()
-        self._runner, self._log, self._told = runner, log, told
+        self._runner, self._log, self._told, self._spared = runner, log, told, spared
         space = template.space
         for record in known:
             self.found.add(record)
@@ -181,7 +184,8 @@ class Search:
 
     def _drop(self) -> None:
         """Spare the points that cannot beat the best."""
-        self.method.drop(np.flatnonzero(self._floors >= self.found.cost).tolist())
+        if self._spared:
+            self.method.drop(np.flatnonzero(self._floors >= self.found.cost).tolist())
 
     def _features(self, point: int) -> tuple[float, ...]:
         found = self.method.seen(point)
