@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,9 +21,9 @@ from vdla.compiler.te import (
 )
 from vdla.compiler.te.expr import Real, as_expr
 
+from .choice import Choice
 from .define.site import Array, Site
 from .define.windows import accumulator, centred, finished
-from .tiles import Tile, pixel_tile, reduction_block, rows_at_once, tile_cycles
 from .tuned import Tuned, parallel, unroll_all, unrolled_steps
 
 __all__ = [
@@ -85,26 +84,17 @@ class Layer:
     flat: bool = False
 
     @classmethod
-    def of(cls, site: Site) -> Layer:
+    def of(cls, site: Site, *, flat: bool = False) -> Layer:
         """Return what a node computes."""
         x, data = site.input(0), site.value(1)
         assert data is not None
         data = centred(site, data, 0) if site.quantized else data
         if site.node.op == "dense":
             data = data.reshape(data.shape[0], 1, 1, data.shape[1])
-            return cls(True, data, (1, 1, *x.shape), (1, 1, x.shape[0]))
+            return cls(True, data, (1, 1, *x.shape), (1, 1, x.shape[0]), flat=flat)
         attrs = (site.attrs[name] for name in ("strides", "dilation", "padding"))
         batch, height, width, _ = site.output.shape
-        return cls(False, data, x.shape, (batch, height, width), *attrs)
-
-    def tiled(self, target: Target) -> tuple[Layer, Tile]:
-        """Return the layer, flat where that covers its pixels in fewer cycles, and its tile."""
-        found: list[tuple[float, Layer, Tile]] = []
-        for layer in (self, replace(self, flat=True)):
-            tile = pixel_tile(*layer.tiled_size, target)
-            found.append((tile_cycles(tile, *layer.tiled_size), layer, tile))
-        _, layer, tile = min(found, key=lambda one: one[0])
-        return layer, tile
+        return cls(False, data, x.shape, (batch, height, width), *attrs, flat)
 
     @property
     def tiled_size(self) -> tuple[int, int]:
@@ -170,7 +160,7 @@ class Layer:
         return site.compute(site.output.shape, element)
 
     def schedule_outputs(
-        self, out: Stage, lanes: int, tile: Tile, element_bytes: int, *, unrolled: bool = True
+        self, out: Stage, lanes: int, choice: Choice, *, unrolled: bool = True
     ) -> IterVar:
         """Run over register tiles on all threads; return the loop at which one is summed.
 
@@ -179,9 +169,7 @@ class Layer:
         out : Stage
         lanes : int
             Channels of a tile.
-        tile : Tile
-        element_bytes : int
-            Of a pixel's channel, and of a weight.
+        choice : Choice
         unrolled : bool
             Whether a tile's pixels are finished straight from registers.
         """
@@ -189,19 +177,18 @@ class Layer:
         group, lane = out.split(channel, factor=lanes)
         if self.flat:
             w = out.fuse(front.pop(), w)
-        wo, wi = out.split(w, factor=tile.columns)
+        wo, wi = out.split(w, factor=choice.columns)
         inner = [wi]
         if self.dense or self.flat:
+            if choice.at_once < self.tile_rows(choice):
+                wb, wo = out.split(wo, factor=choice.at_once)
+                front.append(wb)
             front.append(group)
         else:
-            ho, hi = out.split(front[1], factor=tile.rows)
+            ho, hi = out.split(front[1], factor=choice.rows)
             front, inner = [front[0], group, ho], [hi, wi]
-            rows = -(-self.output[1] // tile.rows)
-            pixels = prod(self.surrounded_size) * self.shape[3] * element_bytes
-            groups = -(-self.data.shape[0] // lanes)
-            some = rows_at_once(rows, pixels // rows, self.data.size * element_bytes, groups)
-            if some < rows:
-                hb, ho = out.split(ho, factor=some)
+            if choice.at_once < self.tile_rows(choice):
+                hb, ho = out.split(ho, factor=choice.at_once)
                 front = [front[0], hb, group, ho]
         out.reorder(*front, wo, *inner, lane)
         if unrolled:
@@ -210,8 +197,14 @@ class Layer:
         parallel(out, front[:3])
         return wo
 
+    def tile_rows(self, choice: Choice) -> int:
+        """Return how many rows of tiles there are, or tiles where they are flat."""
+        height, width = self.tiled_size
+        flat = self.dense or self.flat
+        return -(-width // choice.columns) if flat else -(-height // choice.rows)
 
-def direct_convolution(site: Site, target: Target) -> Tuned:
+
+def direct_convolution(site: Site, target: Target, choice: Choice) -> Tuned:
     """Return a convolution over packed weights.
 
     The image is copied with its margin, its channels in blocks that the reduction walks through::
@@ -222,10 +215,10 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
 
     Pixels that are read once, and have no margin, are read where they lie.
     """
-    layer, tile = Layer.of(site).tiled(target)
+    layer = Layer.of(site, flat=choice.flat)
     _, rows, columns, depth = layer.data.shape
-    block = reduction_block(depth)
-    lanes = tile.vectors * target.lanes(32)
+    block = choice.block
+    lanes = choice.vectors * target.lanes(32)
     weight = site.constant(pack_weights(layer.data, block, lanes), site.tensors[1].name)
     kind = accumulator(site.input(0).dtype)
     sizes = {"cb": depth // block, "i": rows, "j": columns, "ci": block}
@@ -245,7 +238,7 @@ def direct_convolution(site: Site, target: Target) -> Tuned:
 
     def schedule(s: Schedule, final: Tensor) -> None:
         out = s[final]
-        _accumulate(s[sums], out, layer.schedule_outputs(out, lanes, tile, 4), block)
+        _accumulate(s[sums], out, layer.schedule_outputs(out, lanes, choice), choice.unrolled)
         for copy in copies:
             schedule_packed(s[copy])
 
@@ -261,11 +254,11 @@ def schedule_packed(copy: Stage) -> None:
     parallel(copy, [n, h])
 
 
-def _accumulate(sums: Stage, out: Stage, at: IterVar, block: int) -> None:
+def _accumulate(sums: Stage, out: Stage, at: IterVar, unrolled: int) -> None:
     """Keep the sums of a tile in registers, some steps of the reduction unrolled."""
     sums.set_scope("register")
     sums.compute_at(out, at)
     *steps, ci = sums.reduce_axis
-    sums.reorder(*steps, *unrolled_steps(sums, ci, block), *sums.axis)
+    sums.reorder(*steps, *unrolled_steps(sums, ci, unrolled), *sums.axis)
     unroll_all(sums, sums.axis[:-1])
     sums.vectorize(sums.axis[-1])

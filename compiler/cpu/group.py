@@ -10,13 +10,15 @@ from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.cpu.target import Target
 from vdla.compiler.te.expr import Reduce
 
+from .choice import PAIRS, Choice
+from .defaults import default_choice
 from .define import DEFINITIONS
 from .define.site import Array, Site
 from .direct import direct_convolution, takes_direct
-from .pairs import pair_convolution, takes_pairs
+from .pairs import pair_convolution
 from .schedule import default_schedule
 from .tuned import Tuned
-from .winograd import algorithm_for, winograd_convolution
+from .winograd import ALGORITHMS, winograd_convolution
 
 __all__ = ["GroupKernel", "group_kernel", "split_group"]
 
@@ -77,7 +79,11 @@ def _placeholders(graph: Graph, node: Node) -> list[te.Tensor]:
 
 
 def group_kernel(
-    graph: Graph, nodes: tuple[Node, ...], target: Target, without: Collection[str] = ()
+    graph: Graph,
+    nodes: tuple[Node, ...],
+    target: Target,
+    without: Collection[str] = (),
+    choice: Choice | None = None,
 ) -> GroupKernel:
     """Return the tensor expressions of a part of a group and their schedule.
 
@@ -91,6 +97,8 @@ def group_kernel(
     target : Target
     without : collection of str
         Keys of `vdla.compiler.cpu.pipeline.STEPS` to leave out.
+    choice : Choice, optional
+        How a convolution at the head is computed; by rules if it is left out.
     """
     made: dict[str, te.Tensor] = {}
     inputs: dict[str, te.Tensor] = {}
@@ -107,7 +115,7 @@ def group_kernel(
             operands.append(made[tensor.name])
         site = Site(graph, node, operands)
         if "layout" not in without and takes_direct(site):
-            tuned = _tuned(site, target, without)
+            tuned = _tuned(site, target, choice or default_choice(site, target, without))
             output = tuned.output
         else:
             output = DEFINITIONS[node.op](site)
@@ -118,13 +126,12 @@ def group_kernel(
     return GroupKernel(schedule, inputs, constants, final)
 
 
-def _tuned(site: Site, target: Target, without: Collection[str]) -> Tuned:
-    winograd = None if "winograd" in without else algorithm_for(site)
-    if winograd is not None:
-        return winograd_convolution(site, winograd, target)
-    if "pairs" not in without and takes_pairs(site, target):
-        return pair_convolution(site, target)
-    return direct_convolution(site, target)
+def _tuned(site: Site, target: Target, choice: Choice) -> Tuned:
+    if choice.algorithm in ALGORITHMS:
+        return winograd_convolution(site, target, choice)
+    if choice.algorithm == PAIRS:
+        return pair_convolution(site, target, choice)
+    return direct_convolution(site, target, choice)
 
 
 def _tuned_schedule(tuned: Tuned | None, final: te.Tensor) -> te.Schedule | None:

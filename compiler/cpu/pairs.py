@@ -8,9 +8,9 @@ from vdla.compiler.targets.cpu.intrinsics import pair_product
 from vdla.compiler.targets.cpu.target import Target
 from vdla.compiler.te import Expr, Schedule, Tensor, reduce_axis, select, sum_over
 
+from .choice import Choice
 from .define.site import Array, Site
 from .direct import Layer, pack_weights, schedule_packed, takes_direct
-from .tiles import reduction_block
 from .tuned import Tuned, unroll_all, unrolled_steps
 
 __all__ = ["pair_convolution", "takes_pairs"]
@@ -30,7 +30,7 @@ def takes_pairs(site: Site, target: Target) -> bool:
     )
 
 
-def pair_convolution(site: Site, target: Target) -> Tuned:
+def pair_convolution(site: Site, target: Target, choice: Choice) -> Tuned:
     """Return a convolution of quantized integers; its sums are exact in 32 bits.
 
     Image and weights are widened to 16 bits, so that neither needs a shift of its range, and lie
@@ -40,13 +40,13 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
         sums[n, ob, y, x, l] = sum(packed[n, cb, sy * y + dy * i, sx * x + dx * j, cp, k]
                                    * weight[ob, cb, i, j, cp, l, k] for cb, i, j, cp, k)
     """
-    layer, tile = Layer.of(site).tiled(target)
-    lanes = tile.vectors * target.lanes(32)
+    layer = Layer.of(site, flat=choice.flat)
+    lanes = choice.vectors * target.lanes(32)
     intrin = pair_product(target, lanes)
     assert intrin is not None
     _, rows, columns, depth = layer.data.shape
     even = depth + depth % 2
-    block = 2 * reduction_block(even // 2)
+    block = choice.block
     weight = site.constant(_weights(layer.data, block, lanes), site.tensors[1].name)
     sizes = {"cb": even // block, "i": rows, "j": columns, "cp": block // 2, "k": 2}
     axes = cb, i, j, cp, k = tuple(reduce_axis(size, name) for name, size in sizes.items())
@@ -72,7 +72,7 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
     def schedule(s: Schedule, final: Tensor) -> None:
         out = s[final]
         # Rescaling takes hundreds of instructions: a tile's pixels are left in memory for a loop.
-        at = layer.schedule_outputs(out, lanes, tile, 2, unrolled=False)
+        at = layer.schedule_outputs(out, lanes, choice, unrolled=False)
         held = s[s.cache_write(sums, "register")]
         left = s[sums]
         left.compute_at(out, at)
@@ -80,7 +80,7 @@ def pair_convolution(site: Site, target: Target) -> Tuned:
         left.vectorize(left.axis[-1])
         held.compute_at(left, left.axis[1])
         *steps, pairs, both = held.reduce_axis
-        steps += unrolled_steps(held, pairs, block // 2)
+        steps += unrolled_steps(held, pairs, choice.unrolled)
         *pixels, lane = held.axis
         held.reorder(*steps, *pixels, lane, both)
         unroll_all(held, pixels)

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from vdla.compiler.te import IterVar, Schedule, Stage, Tensor
+from vdla.compiler.te.expr import Const
 
 __all__ = ["Tuned", "parallel", "unroll_all", "unrolled_steps"]
-
-_UNROLLED = 4
-"""Steps of a reduction whose loads may overlap the sums before them."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,13 @@ def parallel(stage: Stage, axes: Sequence[IterVar]) -> None:
     stage.parallel(spread)
 
 
-def unrolled_steps(stage: Stage, axis: IterVar, extent: int) -> list[IterVar]:
+def unrolled_steps(stage: Stage, axis: IterVar, steps: int) -> list[IterVar]:
     """Unroll some steps of a reduction's innermost loop; return the loops that it becomes."""
-    if extent > _UNROLLED and extent % _UNROLLED == 0:
-        many, few = stage.split(axis, factor=_UNROLLED)
-        stage.unroll(few)
-        return [many, few]
-    if extent <= _UNROLLED:
+    if axis.extent == Const(steps):
         stage.unroll(axis)
-    return [axis]
+        return [axis]
+    if steps == 1:
+        return [axis]
+    many, few = stage.split(axis, factor=steps)
+    stage.unroll(few)
+    return [many, few]

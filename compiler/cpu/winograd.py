@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 
@@ -24,13 +23,21 @@ from vdla.compiler.te import (
 )
 from vdla.compiler.te.expr import as_expr
 
+from .choice import WINOGRAD_2, WINOGRAD_4, Choice
 from .define.site import Array, Site
 from .define.windows import finished
 from .direct import Layer, schedule_packed, takes_direct
-from .tiles import CACHE_BYTES, most_pixels, reduction_block
 from .tuned import Tuned, parallel, unroll_all, unrolled_steps
 
-__all__ = ["F2", "F4", "Algorithm", "algorithm_for", "transformed_weights", "winograd_convolution"]
+__all__ = [
+    "ALGORITHMS",
+    "F2",
+    "F4",
+    "Algorithm",
+    "takes_winograd",
+    "transformed_weights",
+    "winograd_convolution",
+]
 
 
 Matrix = Sequence[Sequence[float]]
@@ -58,10 +65,14 @@ class Algorithm:
         """Rows and columns of pixels that a tile reads."""
         return self.tile + 2
 
-    def products(self, site: Site) -> int:
-        """Return how many products a channel of the image takes with one of the outputs."""
+    def tiles(self, site: Site) -> tuple[int, int]:
+        """Return how many rows and columns of tiles a node's outputs are."""
         _, height, width, _ = site.output.shape
-        return -(-height // self.tile) * -(-width // self.tile) * self.read**2
+        return -(-height // self.tile), -(-width // self.tile)
+
+    def weight_bytes(self, depth: int, outputs: int) -> int:
+        """Return the bytes of transformed weights."""
+        return 4 * self.read**2 * depth * outputs
 
 
 F4 = Algorithm(
@@ -97,28 +108,20 @@ F2 = Algorithm(
     ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
 )
 """From 0, 1, -1 and infinity: more products, fewer weights."""
+ALGORITHMS = {WINOGRAD_4: F4, WINOGRAD_2: F2}
+"""By the name that a choice has."""
 _LEAST_CHANNELS = 8
-_MOST_WEIGHT_BYTES = 16 << 20
-"""Of transformed weights: reading more takes longer than the products that they spare."""
-_FEW_BLOCKS = 4
-"""So few blocks do not keep threads busy: each step is then spread over them by itself."""
 
 
-def algorithm_for(site: Site) -> Algorithm | None:
-    """Return what takes the fewest products for a node, None where a direct one does better.
-
-    The node must be a 3 x 3 convolution of floats that steps by one.
-    """
+def takes_winograd(site: Site) -> bool:
+    """Tell whether a node is a 3 x 3 convolution of floats that steps by one, and not small."""
     if not takes_direct(site) or site.node.op != "conv2d" or site.input(0).dtype != "float32":
-        return None
+        return False
     _, rows, columns, depth = site.tensors[1].shape
     attrs = site.attrs
     plain = attrs["strides"] == attrs["dilation"] == (1, 1) and (rows, columns) == (3, 3)
     _, height, width, outputs = site.output.shape
-    if not plain or min(depth, outputs) < _LEAST_CHANNELS or min(height, width) < F4.tile:
-        return None
-    fitting = [one for one in (F4, F2) if one.read**2 * 4 * depth * outputs <= _MOST_WEIGHT_BYTES]
-    return min(fitting, key=lambda one: one.products(site), default=None)
+    return plain and min(depth, outputs) >= _LEAST_CHANNELS and min(height, width) >= F4.tile
 
 
 def transformed_weights(data: Array, by: Algorithm, block: int, lanes: int) -> Array:
@@ -161,7 +164,7 @@ def _rows(at: Expr, matrix: Matrix, term: Callable[[int], Expr]) -> Expr:
     return total
 
 
-def winograd_convolution(site: Site, by: Algorithm, target: Target) -> Tuned:
+def winograd_convolution(site: Site, target: Target, choice: Choice) -> Tuned:
     """Return a 3 x 3 convolution over transformed weights.
 
     With p a tile of t x t outputs, B, G and A Winograd's matrices::
@@ -172,11 +175,11 @@ def winograd_convolution(site: Site, by: Algorithm, target: Target) -> Tuned:
     """
     data = site.value(1)
     assert data is not None
-    batch, height, width, outputs = site.output.shape
-    depth = data.shape[3]
-    lanes, block = 2 * target.lanes(32), reduction_block(depth)
+    batch, depth = site.output.shape[0], data.shape[3]
+    by = ALGORITHMS[choice.algorithm]
+    lanes, block = choice.vectors * target.lanes(32), choice.block
     size, read = by.tile, by.read
-    rows, columns = -(-height // size), -(-width // size)
+    rows, columns = by.tiles(site)
     weight = site.constant(transformed_weights(data, by, block, lanes), site.tensors[1].name)
     groups, blocks, tiles = weight.shape[2], depth // block, rows * columns
     packed = _packed(site, (rows * size + 2, columns * size + 2), block)
@@ -216,10 +219,6 @@ def winograd_convolution(site: Site, by: Algorithm, target: Target) -> Tuned:
         return finish(total[n, o // lanes, p, h % size, w % size, o % lanes], o)
 
     output = site.compute(site.output.shape, element)
-    at_once = _rows_at_once(
-        rows, read**2 * 4 * columns * depth, read**2 * 4 * columns * groups * lanes, weight
-    )
-    few = batch * -(-rows // at_once) < _FEW_BLOCKS
     vector = target.lanes(32)
 
     def schedule(s: Schedule, final: Tensor) -> None:
@@ -229,11 +228,11 @@ def winograd_convolution(site: Site, by: Algorithm, target: Target) -> Tuned:
         ho, hi = out.split(h, factor=size)
         wo, wi = out.split(w, factor=size)
         around: IterVar | None = None
-        if few:
+        if choice.at_once == 0:
             out.reorder(n, group, ho, wo, hi, wi, lane)
             parallel(out, [n, group, ho])
         else:
-            hb, ho = out.split(ho, factor=at_once)
+            hb, ho = out.split(ho, factor=choice.at_once)
             out.reorder(n, hb, group, ho, wo, hi, wi, lane)
             around = out.fuse(n, hb)
             out.parallel(around)
@@ -247,7 +246,7 @@ def winograd_convolution(site: Site, by: Algorithm, target: Target) -> Tuned:
         tile.vectorize(lane)
         _in_registers(s[back], tile, some, (0, 3, 4, 2, 1, 5))
         spread = _image_stage(s[moved], s[half_done], vector)
-        products = _product_stage(s, sums, most_pixels(target), block)
+        products = _product_stage(s, sums, choice)
         if around is None:
             parallel(s[moved], spread)
             parallel(s[products], list(s[products].leaves[:4]))
@@ -257,31 +256,6 @@ def winograd_convolution(site: Site, by: Algorithm, target: Target) -> Tuned:
         schedule_packed(s[packed])
 
     return Tuned(output, (packed, half_done, moved, sums, back, total), schedule)
-
-
-def _rows_at_once(rows: int, image_bytes: int, sums_bytes: int, weight: Tensor) -> int:
-    """Return how many rows of tiles are transformed, multiplied and transformed back at a time.
-
-    Each such block reads all weights, from beyond the cache where they do not fit it; a block that
-    does not fit it is itself written and read there.
-
-    Parameters
-    ----------
-    rows : int
-    image_bytes, sums_bytes : int
-        Of one row of tiles.
-    weight : Tensor
-    """
-    weight_bytes = 4 * prod(weight.shape)
-
-    def beyond(count: int) -> tuple[int, int]:
-        blocks = -(-rows // count)
-        again = blocks if weight_bytes > CACHE_BYTES else 1
-        one = count * (image_bytes + sums_bytes)
-        spilled = 2 * blocks * one if one > CACHE_BYTES else 0
-        return again * weight_bytes + spilled, count
-
-    return min(range(1, rows + 1), key=beyond)
 
 
 def _packed(site: Site, whole: tuple[int, int], block: int) -> Tensor:
@@ -313,19 +287,19 @@ def _image_stage(moved: Stage, half: Stage, vector: int) -> list[IterVar]:
     return [n, cb]
 
 
-def _product_stage(s: Schedule, sums: Tensor, pixels: int, block: int) -> Tensor:
-    """Multiply matrices, some tiles by two vectors of channels in registers."""
+def _product_stage(s: Schedule, sums: Tensor, choice: Choice) -> Tensor:
+    """Multiply matrices, some tiles by some vectors of channels in registers."""
     held = s.cache_write(sums, "register")
     stage = s[sums]
     n, i, j, ob, p, lane = stage.axis
-    po, pi = stage.split(p, factor=pixels)
+    po, pi = stage.split(p, factor=choice.columns)
     stage.reorder(n, i, j, ob, po, pi, lane)
     stage.unroll(pi)
     stage.vectorize(lane)
     inner = s[held]
     inner.compute_at(stage, po)
     cb, ci = inner.reduce_axis
-    inner.reorder(cb, *unrolled_steps(inner, ci, block), *inner.axis)
+    inner.reorder(cb, *unrolled_steps(inner, ci, choice.unrolled), *inner.axis)
     unroll_all(inner, inner.axis[:-1])
     inner.vectorize(inner.axis[-1])
     return sums

@@ -1,0 +1,46 @@
+"""The knobs of a convolution: what is chosen about how it is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DIRECT", "PAIRS", "WINOGRAD_2", "WINOGRAD_4", "Choice"]
+
+DIRECT, PAIRS = "direct", "pairs"
+WINOGRAD_2, WINOGRAD_4 = "winograd 2x2", "winograd 4x4"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """How a convolution is computed; `default_choice` gives one by rules, tuning others.
+
+    Attributes
+    ----------
+    algorithm : str
+        `DIRECT`; `PAIRS`, of 8-bit integers; `WINOGRAD_2` or `WINOGRAD_4`, by the outputs of a
+        tile.
+    flat : bool
+        Whether register tiles are cut from all pixels in a row, and not from the image's rows.
+    rows, columns, vectors : int
+        Of a register tile: pixels down and across, and vectors of channels for each. Winograd's
+        algorithms multiply `columns` tiles of the image at a time.
+    block : int
+        Input channels that lie side by side in the packed image: a divisor of them.
+    unrolled : int
+        Steps of the innermost loop of the reduction, over a block, that are repeated instead of
+        looping: a divisor of their number.
+    at_once : int
+        Rows of tiles, or tiles where they are flat, that all output channels are computed for
+        before the next ones; all of them keep a group's weights in the cache, few their pixels.
+        Rows of tiles that Winograd's algorithms transform, multiply and transform back at a time;
+        0 where each step is taken for the whole image, spread over the threads by itself.
+    """
+
+    algorithm: str
+    flat: bool = False
+    rows: int = 1
+    columns: int
+    vectors: int
+    block: int
+    unrolled: int
+    at_once: int

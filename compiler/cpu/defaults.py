@@ -1,0 +1,137 @@
+"""What is chosen about a convolution that was not tuned: rules, from what was measured once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from math import prod
+
+from vdla.compiler.targets.cpu.target import Target
+
+from .choice import DIRECT, PAIRS, Choice
+from .define.site import Site
+from .direct import Layer
+from .pairs import takes_pairs
+from .tiles import (
+    CACHE_BYTES,
+    Tile,
+    most_pixels,
+    pixel_tile,
+    reduction_block,
+    rows_at_once,
+    tile_cycles,
+)
+from .winograd import ALGORITHMS, takes_winograd
+
+__all__ = ["default_choice", "default_unrolled"]
+
+_MOST_WEIGHT_BYTES = 16 << 20
+"""Of transformed weights: reading more takes longer than the products that they spare."""
+_FEW_BLOCKS = 4
+"""So few blocks do not keep threads busy: each step is then spread over them by itself."""
+_UNROLLED = 4
+"""Steps of a reduction whose loads may overlap the sums before them."""
+
+
+def default_choice(site: Site, target: Target, without: Collection[str] = ()) -> Choice:
+    """Return how a convolution is computed where no record says it.
+
+    Parameters
+    ----------
+    site : Site
+        For which `takes_direct` holds.
+    target : Target
+    without : collection of str
+        Keys of `vdla.compiler.cpu.pipeline.STEPS` to leave out.
+    """
+    algorithm = None if "winograd" in without else _winograd_for(site)
+    if algorithm is not None:
+        return _winograd_choice(site, algorithm, target)
+    if "pairs" not in without and takes_pairs(site, target):
+        return _tiled_choice(site, PAIRS, target)
+    return _tiled_choice(site, DIRECT, target)
+
+
+def default_unrolled(steps: int) -> int:
+    """Return how many steps of a loop of so many are unrolled: all of few, or some."""
+    if steps <= _UNROLLED:
+        return steps
+    return _UNROLLED if steps % _UNROLLED == 0 else 1
+
+
+def _winograd_for(site: Site) -> str | None:
+    """Return what takes the fewest products for a node, None where a direct one does better."""
+    if not takes_winograd(site):
+        return None
+    depth, outputs = site.tensors[0].shape[3], site.output.shape[3]
+    products = {
+        name: prod(by.tiles(site)) * by.read**2
+        for name, by in ALGORITHMS.items()
+        if by.weight_bytes(depth, outputs) <= _MOST_WEIGHT_BYTES
+    }
+    return min(products, key=products.__getitem__, default=None)
+
+
+def _winograd_choice(site: Site, algorithm: str, target: Target) -> Choice:
+    """Return blocks of rows that read the fewest bytes from beyond the cache.
+
+    Each block reads all weights, from beyond the cache where they do not fit it; a block that does
+    not fit it is itself written and read there.
+    """
+    by, depth, vectors = ALGORITHMS[algorithm], site.tensors[0].shape[3], 2
+    lanes = vectors * target.lanes(32)
+    (rows, columns), outputs = by.tiles(site), -(-site.output.shape[3] // lanes) * lanes
+    weight_bytes = by.weight_bytes(depth, outputs)
+    row_bytes = by.read**2 * 4 * columns * (depth + outputs)
+
+    def beyond(count: int) -> tuple[int, int]:
+        blocks = -(-rows // count)
+        again = blocks if weight_bytes > CACHE_BYTES else 1
+        one = count * row_bytes
+        spilled = 2 * blocks * one if one > CACHE_BYTES else 0
+        return again * weight_bytes + spilled, count
+
+    at_once = min(range(1, rows + 1), key=beyond)
+    block = reduction_block(depth)
+    return Choice(
+        algorithm=algorithm,
+        columns=most_pixels(target),
+        vectors=vectors,
+        block=block,
+        unrolled=default_unrolled(block),
+        at_once=0 if site.output.shape[0] * -(-rows // at_once) < _FEW_BLOCKS else at_once,
+    )
+
+
+def _tiled_choice(site: Site, algorithm: str, target: Target) -> Choice:
+    """Return the tile, flat or not, that covers the image in fewer cycles."""
+    layer, tile = _tiled(Layer.of(site), target)
+    depth, pair = layer.shape[3], 2 if algorithm == PAIRS else 1
+    steps = reduction_block(-(-depth // pair))
+    choice = Choice(
+        algorithm=algorithm,
+        flat=layer.flat,
+        rows=tile.rows,
+        columns=tile.columns,
+        vectors=tile.vectors,
+        block=pair * steps,
+        unrolled=default_unrolled(steps),
+        at_once=1,
+    )
+    rows = layer.tile_rows(choice)
+    if layer.dense or layer.flat:
+        return replace(choice, at_once=rows)
+    element_bytes = 4 // pair
+    pixels = prod(layer.surrounded_size) * depth * element_bytes
+    groups = -(-layer.data.shape[0] // (tile.vectors * target.lanes(32)))
+    some = rows_at_once(rows, pixels // rows, layer.data.size * element_bytes, groups)
+    return replace(choice, at_once=some)
+
+
+def _tiled(layer: Layer, target: Target) -> tuple[Layer, Tile]:
+    found: list[tuple[float, Layer, Tile]] = []
+    for one in (layer, replace(layer, flat=True)):
+        tile = pixel_tile(*one.tiled_size, target)
+        found.append((tile_cycles(tile, *one.tiled_size), one, tile))
+    _, layer, tile = min(found, key=lambda one: one[0])
+    return layer, tile
