@@ -20,7 +20,7 @@ from .schedule import default_schedule
 from .tuned import Tuned
 from .winograd import ALGORITHMS, winograd_convolution
 
-__all__ = ["GroupKernel", "group_kernel", "split_group"]
+__all__ = ["GroupKernel", "group_kernel", "head_of", "split_group"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ def split_group(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, .
     What follows a convolution is computed on its tile only while it keeps the tile's dimensions;
     the rest of the group, such as a transposition, is computed after it.
     """
-    heads = [k for k, node in enumerate(nodes) if _is_tuned(graph, node)]
+    heads = [k for k, node in enumerate(nodes) if head_of(graph, node) is not None]
     if not heads:
         yield nodes
         return
@@ -66,8 +66,10 @@ def split_group(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, .
         yield nodes[end:]
 
 
-def _is_tuned(graph: Graph, node: Node) -> bool:
-    return takes_direct(Site(graph, node, _placeholders(graph, node)))
+def head_of(graph: Graph, node: Node) -> Site | None:
+    """Return a node as the head of a part that is tuned, None where it is not."""
+    site = Site(graph, node, _placeholders(graph, node))
+    return site if takes_direct(site) else None
 
 
 def _placeholders(graph: Graph, node: Node) -> list[te.Tensor]:

@@ -17,6 +17,7 @@ from vdla.compiler.targets.cpu.library import complete
 from vdla.compiler.targets.cpu.link import link
 from vdla.compiler.targets.cpu.target import Target
 from vdla.compiler.targets.cpu.types import ALIGN_BYTES, aligned
+from vdla.compiler.tune.database import Database
 from vdla.errors import LoweringError
 
 from .calls import Call
@@ -24,6 +25,7 @@ from .entry import emit_entry
 from .group import group_kernel, split_group
 from .memory import Memory, plan_memory
 from .sameness import group_key
+from .template import recorded_choice
 
 __all__ = ["STEPS", "CompiledRun", "CpuCode", "compile_runs"]
 
@@ -85,13 +87,16 @@ def compile_runs(
     target: Target,
     *,
     without: Collection[str] = (),
+    records: Database | None = None,
+    threads: int = 1,
 ) -> CpuCode:
     """Compile runs of operators, each into a function.
 
     Stages, in order:
 
     1. operators of a run are fused into groups by their classes;
-    2. each group becomes tensor expressions with a schedule; those alike become one kernel;
+    2. each group becomes tensor expressions with a schedule, by a record or by rules; those alike
+       become one kernel;
     3. kernels are lowered and become LLVM code;
     4. the arena of each run is planned: activations, workspaces;
     5. an entry function calls the kernels of a run in order;
@@ -105,6 +110,11 @@ def compile_runs(
     target : Target
     without : collection of str
         Keys of `STEPS` to leave out.
+    records : Database, optional
+        What was tuned: a convolution whose task has a record is computed as that says, others by
+        rules.
+    threads : int
+        Of the tasks whose records are taken; the code itself runs on any number.
 
     Raises
     ------
@@ -126,7 +136,8 @@ def compile_runs(
         calls = []
         inputs, outputs = _borders(graph, nodes)
         for part in _parts(graph, nodes, fused="fusion" not in without):
-            made = group_kernel(graph, part, target, without)
+            choice = recorded_choice(records, graph, part, target, threads)
+            made = group_kernel(graph, part, target, without, choice)
             args = (*made.inputs.values(), *made.constants, made.output)
             key = group_key(graph, part)
             if key not in kernels:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.cpu.target import Target
+from vdla.compiler.tune.database import Database
 from vdla.module import Execute, Native, NativeRun, Step
 
 __all__ = ["CompileNative", "compile_native", "processor_runs"]
@@ -31,8 +32,24 @@ def processor_runs(graph: Graph, steps: Sequence[Step]) -> list[list[Node]]:
     return runs
 
 
-def compile_native(graph: Graph, runs: Sequence[Sequence[Node]], target: Target) -> Native:
+def compile_native(
+    graph: Graph,
+    runs: Sequence[Sequence[Node]],
+    target: Target,
+    records: Database | None = None,
+    threads: int = 1,
+) -> Native:
     """Return machine code of runs as the module holds it.
+
+    Parameters
+    ----------
+    graph : Graph
+    runs : sequence of sequence of Node
+    target : Target
+    records : Database, optional
+        What was tuned.
+    threads : int
+        Of the tasks whose records are taken.
 
     Raises
     ------
@@ -43,7 +60,7 @@ def compile_native(graph: Graph, runs: Sequence[Sequence[Node]], target: Target)
     """
     from vdla.compiler.cpu.pipeline import compile_runs
 
-    code = compile_runs(graph, runs, target)
+    code = compile_runs(graph, runs, target, records=records, threads=threads)
     places = {node.name: index for index, node in enumerate(graph.nodes)}
     return Native(
         level=target.level,

@@ -22,6 +22,7 @@ __all__ = [
     "available_cpus",
     "cpu_budget",
     "features",
+    "model_name",
     "permit_amx",
 ]
 
@@ -84,6 +85,27 @@ def features() -> frozenset[str]:
     if "amx_tile" in found and not _kernel_has_amx():
         found -= {name for name in found if name.startswith("amx")}
     return frozenset(found)
+
+
+@functools.cache
+def model_name() -> str:
+    """Return what the kernel calls the processor, its family and model included.
+
+    Virtual machines call different ones by one name, so the name alone says too little. Where
+    nothing is known, as on another system, it is the architecture.
+    """
+    try:
+        text = _CPUINFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return architecture()
+    said: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        said.setdefault(key.strip(), value.strip())
+    parts = [said.get("model name", "")]
+    names = ("cpu family", "model", "CPU implementer", "CPU part")
+    parts += [f"{name} {said[name]}" for name in names if said.get(name)]
+    return ", ".join(part for part in parts if part) or architecture()
 
 
 def available_cpus() -> list[int]:
