@@ -31,9 +31,10 @@ class Choice:
         looping: a divisor of their number.
     at_once : int
         Rows of tiles, or tiles where they are flat, that all output channels are computed for
-        before the next ones; all of them keep a group's weights in the cache, few their pixels.
-        Rows of tiles that Winograd's algorithms transform, multiply and transform back at a time;
-        0 where each step is taken for the whole image, spread over the threads by itself.
+        before the next ones, 0 for all: few, so that their pixels stay in the cache while one
+        group of channels after another reads them, or all, so that a group's weights do. Of
+        Winograd's algorithms, rows of tiles that are transformed, multiplied and transformed back
+        at a time; with 0 each step is taken for the whole image, spread over threads by itself.
     """
 
     algorithm: str

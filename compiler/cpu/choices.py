@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -21,11 +21,14 @@ __all__ = ["Choices"]
 
 CLOCK_HZ = 3e9
 """That estimates are given in seconds of: what it is does not change their order."""
-_SLOWER = 1.3
+_SLOWER = 1.1
 """Tiles whose products alone take so much longer than the best's are left out."""
 _VECTORS = (1, 2, 4)
-_BLOCKS = (8, 16, 32, 64)
-_UNROLLED = (1, 2, 4, 8)
+_BLOCKS = (8, 16, 64)
+_UNROLLED = (1, 4, 8)
+_AT_ONCE = (0, 1, 4, 16)
+_ROWS_AT_ONCE = (0, 1, 2, 4, 8)
+"""Of Winograd's tiles."""
 _MOST_WEIGHT_BYTES = 64 << 20
 """Of weights that Winograd's algorithm transforms: beyond it none was ever the faster."""
 _NEAR_BYTES, _FAR_BYTES = 20.0, 6.0
@@ -102,10 +105,11 @@ class Choices:
                         vectors=tile.vectors,
                         block=pair * some,
                         unrolled=unrolled,
-                        at_once=1,
+                        at_once=0,
                     )
-                    for at_once in _parts(layer.tile_rows(choice)):
-                        yield Choice(**{**vars(choice), "at_once": at_once})
+                    rows = layer.tile_rows(choice)
+                    for at_once in (one for one in _AT_ONCE if one < rows):
+                        yield replace(choice, at_once=at_once)
 
     def _tiles(self) -> list[tuple[bool, Tile]]:
         """Return register tiles, flat or not, whose products take little longer than the best's."""
@@ -144,7 +148,7 @@ class Choices:
                 if self._depth % block or block % lanes:
                     continue
                 for unrolled in _unrolled(block):
-                    for at_once in (0, *_parts(rows)):
+                    for at_once in (one for one in _ROWS_AT_ONCE if one < rows):
                         yield Choice(
                             algorithm=name,
                             columns=tile.columns,
@@ -168,7 +172,7 @@ class Choices:
         turns = tiles * steps / choice.unrolled * _STEP_CYCLES
         turns += tiles * steps * pair / choice.block * _VISIT_CYCLES
         rows = layer.tile_rows(choice)
-        blocks = -(-rows // choice.at_once)
+        blocks = -(-rows // (choice.at_once or rows))
         size = 4 // pair
         weights = float(layer.data.size * size)
         pixels = float(batch * prod(layer.surrounded_size) * self._depth * size)
@@ -204,8 +208,3 @@ class Choices:
 def _unrolled(steps: int) -> list[int]:
     whole = {steps} if steps < max(_UNROLLED) else set()
     return sorted({some for some in _UNROLLED if steps % some == 0} | whole)
-
-
-def _parts(rows: int) -> list[int]:
-    """Return how many of some rows may be taken at a time: all, or about equal parts."""
-    return sorted({-(-rows // parts) for parts in (1, 2, 4, 8, 16)} | {1})

@@ -116,16 +116,16 @@ def _tiled_choice(site: Site, algorithm: str, target: Target) -> Choice:
         vectors=tile.vectors,
         block=pair * steps,
         unrolled=default_unrolled(steps),
-        at_once=1,
+        at_once=0,
     )
-    rows = layer.tile_rows(choice)
     if layer.dense or layer.flat:
-        return replace(choice, at_once=rows)
+        return choice
+    rows = layer.tile_rows(choice)
     element_bytes = 4 // pair
     pixels = prod(layer.surrounded_size) * depth * element_bytes
     groups = -(-layer.data.shape[0] // (tile.vectors * target.lanes(32)))
     some = rows_at_once(rows, pixels // rows, layer.data.size * element_bytes, groups)
-    return replace(choice, at_once=some)
+    return replace(choice, at_once=some if some < rows else 0)
 
 
 def _tiled(layer: Layer, target: Target) -> tuple[Layer, Tile]:

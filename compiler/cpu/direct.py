@@ -180,14 +180,14 @@ class Layer:
         wo, wi = out.split(w, factor=choice.columns)
         inner = [wi]
         if self.dense or self.flat:
-            if choice.at_once < self.tile_rows(choice):
+            if choice.at_once:
                 wb, wo = out.split(wo, factor=choice.at_once)
                 front.append(wb)
             front.append(group)
         else:
             ho, hi = out.split(front[1], factor=choice.rows)
             front, inner = [front[0], group, ho], [hi, wi]
-            if choice.at_once < self.tile_rows(choice):
+            if choice.at_once:
                 hb, ho = out.split(ho, factor=choice.at_once)
                 front = [front[0], hb, group, ho]
         out.reorder(*front, wo, *inner, lane)

@@ -23,6 +23,7 @@ def uses(expr: Expr, wanted: Iterable[Var]) -> bool:
     return not variables(expr).isdisjoint(wanted)
 
 
+@lru_cache(maxsize=1 << 15)
 def is_data(expr: Expr) -> bool:
     """Tell whether an index depends on the elements of a tensor."""
     return any(isinstance(part, (Call, Read)) for part in walk(expr))

@@ -41,9 +41,11 @@ def map_expr(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """Yield an expression and all its parts, parents first."""
-    yield expr
-    for part in parts_of(expr):
-        yield from walk(part)
+    left = [expr]
+    while left:
+        part = left.pop()
+        yield part
+        left.extend(reversed(parts_of(part)))
 
 
 def parts_of(expr: Expr) -> tuple[Expr, ...]:

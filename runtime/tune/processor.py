@@ -25,10 +25,12 @@ __all__ = ["kept", "seconds"]
 
 Array = NDArray[Any]
 
-_PAIRS, _FEW = 11, 3
-"""Samples of a candidate beside the reference; and of one that is clearly behind."""
+_FEW, _SOME, _MANY = 3, 11, 31
+"""Samples of a candidate beside the reference: of one that is clearly behind, others, the best."""
 _BEHIND = 1.25
-"""A candidate whose fastest samples are so many times the best's is not sampled any further."""
+"""A candidate whose fastest sample is so many times the best's is not sampled any further."""
+_CLOSE = 1.08
+"""One whose median is no more times the best's is sampled more."""
 _APART = 1.5
 """Interquartile ranges beyond the quartiles from which a sample is discarded (Tukey's fences)."""
 _ROUNDING = 3e-5
@@ -84,6 +86,7 @@ class _Kernel:
     """A point's kernel, loaded, on given inputs."""
 
     def __init__(self, template: CpuTemplate, point: Point, inputs: Sequence[Array]) -> None:
+        self.alone = template.threads == 1
         graph = template.graph
         record = Record(template.task, point, 0.0, template.unit)
         code = compile_runs(
@@ -187,23 +190,29 @@ def _drawn(shape: tuple[int, ...], dtype: Any, rng: np.random.Generator) -> Arra
 def _ratio(kernel: _Kernel, other: _Kernel, inputs: Sequence[Array], to_beat: float) -> float:
     """Return the median of how many times the other's time a kernel takes."""
     ratios: list[float] = []
-    for k in range(_PAIRS):
-        order = (kernel, other) if k % 2 else (other, kernel)
+    while len(ratios) < _MANY:
+        order = (kernel, other) if len(ratios) % 2 else (other, kernel)
         taken = {one: _sample(one, inputs) for one in order}
         ratios.append(taken[kernel] / taken[other])
-        if k + 1 == _FEW and min(ratios) > _BEHIND * to_beat:
+        if len(ratios) == _FEW and min(ratios) > _BEHIND * to_beat:
+            break
+        if len(ratios) == _SOME and np.median(kept(ratios)) > _CLOSE * to_beat:
             break
     return float(np.median(kept(ratios)))
 
 
 def _sample(kernel: _Kernel, inputs: Sequence[Array]) -> float:
-    """Return the nanoseconds of a call whose weights are in memory and inputs in the cache."""
+    """Return the nanoseconds of a call whose weights are in memory and inputs in the cache.
+
+    On one thread, time in which the processor runs others does not count.
+    """
+    clock = time.thread_time_ns if kernel.alone else time.perf_counter_ns
     _flushed().max()
     for array in inputs:
         array.max()
-    begin = time.perf_counter_ns()
+    begin = clock()
     kernel.call()
-    return time.perf_counter_ns() - begin
+    return max(clock() - begin, 1)
 
 
 @lru_cache(maxsize=1)
