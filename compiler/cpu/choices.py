@@ -10,7 +10,7 @@ from math import prod
 from vdla.compiler.targets.cpu.target import Target
 
 from .choice import DIRECT, PAIRS, Choice
-from .defaults import default_choice
+from .defaults import default_choice, default_unrolled
 from .define.site import Site
 from .direct import Layer
 from .pairs import takes_pairs
@@ -25,7 +25,7 @@ _SLOWER = 1.1
 """Tiles whose products alone take so much longer than the best's are left out."""
 _VECTORS = (1, 2, 4)
 _BLOCKS = (8, 16, 64)
-_UNROLLED = (1, 4, 8)
+_UNROLLED = (4, 8)
 _AT_ONCE = (0, 1, 4, 16)
 _ROWS_AT_ONCE = (0, 1, 2, 4, 8)
 """Of Winograd's tiles."""
@@ -206,5 +206,5 @@ class Choices:
 
 
 def _unrolled(steps: int) -> list[int]:
-    whole = {steps} if steps < max(_UNROLLED) else set()
-    return sorted({some for some in _UNROLLED if steps % some == 0} | whole)
+    """Return how many steps may be unrolled of a loop of so many."""
+    return [some for some in _UNROLLED if steps % some == 0] or [default_unrolled(steps)]

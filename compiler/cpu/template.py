@@ -43,18 +43,21 @@ class CpuTemplate:
         Of those operators alone, as `of` cuts it out.
     target : Target
     threads : int
+    spread : float
+        Standard deviation of the weights, which are drawn anew in every process.
     """
 
     graph: Graph
     target: Target
     threads: int = 1
+    spread: float = 1.0
 
     unit = "seconds"
 
     def __reduce__(self) -> tuple[Any, ...]:
         weight = self.graph.nodes[0].inputs[1]
         tensors = [replace(t, data=None) if t.name == weight else t for t in self._tensors]
-        return _restored, (tensors, self.graph.nodes, self.target, self.threads)
+        return _restored, (tensors, self.graph.nodes, self.target, self.threads, self.spread)
 
     @property
     def _tensors(self) -> tuple[Tensor, ...]:
@@ -66,10 +69,14 @@ class CpuTemplate:
     ) -> CpuTemplate:
         """Return the template of a part of a group that a convolution heads.
 
-        Its time does not depend on the weights, so those are drawn anew, the same in every process.
+        Its time does not depend on the weights: those are drawn anew, the same in every process,
+        so that they need not be sent there.
         """
         names = dict.fromkeys(name for node in nodes for name in (*node.inputs, *node.outputs))
-        return _restored([graph.tensors[name] for name in names], nodes, target, threads)
+        data = graph.tensors[nodes[0].inputs[1]].data
+        spread = 1.0 if data is None else float(np.std(data, dtype=np.float64))
+        tensors = [graph.tensors[name] for name in names]
+        return _restored(tensors, nodes, target, threads, spread)
 
     @cached_property
     def task(self) -> Task:
@@ -177,27 +184,30 @@ def task_of(graph: Graph, nodes: Sequence[Node], target: Target, threads: int) -
 
 
 def _restored(
-    tensors: Sequence[Tensor], nodes: Sequence[Node], target: Target, threads: int
+    tensors: Sequence[Tensor],
+    nodes: Sequence[Node],
+    target: Target,
+    threads: int,
+    spread: float,
 ) -> CpuTemplate:
     """Return a template of some operators and all their tensors, the weights drawn anew."""
     made = {name for node in nodes for name in node.outputs}
     every = {t.name: t for t in tensors}
     weight = every[nodes[0].inputs[1]]
-    every[weight.name] = replace(weight, data=_weights(weight))
+    every[weight.name] = replace(weight, data=_weights(weight, spread))
     inputs = [t.name for t in every.values() if t.name not in made and not t.is_constant]
     graph = Graph("fragment", every, nodes, inputs, nodes[-1].outputs)
-    return CpuTemplate(graph, target, threads)
+    return CpuTemplate(graph, target, threads, spread)
 
 
-def _weights(weight: Tensor) -> Array:
-    """Return weights that keep sums as large as what is summed."""
-    rng = np.random.default_rng(0)
-    if weight.dtype.kind != "f":
-        limits = np.iinfo(weight.dtype)
-        return rng.integers(limits.min, limits.max, weight.shape, weight.dtype, endpoint=True)
-    scale = (weight.size / weight.shape[0]) ** -0.5
-    drawn = rng.standard_normal(weight.shape, np.float32) * np.float32(scale)
-    return drawn.astype(weight.dtype)
+def _weights(weight: Tensor, spread: float) -> Array:
+    """Return weights of a spread, integers around their mean zero point."""
+    drawn = np.random.default_rng(0).standard_normal(weight.shape, np.float32) * np.float32(spread)
+    if weight.dtype.kind == "f":
+        return drawn.astype(weight.dtype)
+    zero = 0 if weight.quant is None else round(float(weight.quant.zero_point.mean()))
+    limits = np.iinfo(weight.dtype)
+    return np.clip(np.rint(drawn) + zero, limits.min, limits.max).astype(weight.dtype)
 
 
 def _described(graph: Graph, node: Node, numbers: dict[str, int]) -> str:

@@ -36,6 +36,7 @@ _APART = 1.5
 _ROUNDING = 3e-5
 """Of the largest value: what rounding float32 sums leaves, Winograd's transformations included."""
 _HALF_ROUNDING = 2e-3
+_MOST_REFERENCES = 8
 _LAST_LEVEL_BYTES = 32 << 20
 """Where the system does not tell."""
 _MOST_FLUSHED_BYTES = 64 << 20
@@ -65,7 +66,7 @@ def seconds(template: CpuTemplate, point: Point, to_beat: float) -> float:
     ProgramError
         Values differ from those of the reference interpreter.
     """
-    reference = _reference(template.task.key, _Held(template))
+    reference = _reference(template)
     nominal = template.prior(template.space[0])
     with _Kernel(template, point, reference.inputs) as kernel:
         cost = nominal * _ratio(kernel, reference.kernel, reference.inputs, to_beat / nominal)
@@ -115,19 +116,6 @@ class _Kernel:
         self._library.close()
 
 
-class _Held:
-    """A template as an argument that does not count: the key of its task beside it does."""
-
-    def __init__(self, template: CpuTemplate) -> None:
-        self.template = template
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held)
-
-    def __hash__(self) -> int:
-        return 0
-
-
 class _Reference:
     """The kernel by rules, inputs, and the values that they lead to."""
 
@@ -172,9 +160,18 @@ class _Reference:
             )
 
 
-@lru_cache(maxsize=2)
-def _reference(key: str, held: _Held) -> _Reference:
-    return _Reference(held.template)
+_references: dict[str, _Reference] = {}
+"""Of the tasks that this process measured last, by their keys."""
+
+
+def _reference(template: CpuTemplate) -> _Reference:
+    """Return the reference of a template's task, built once a process."""
+    key = template.task.key
+    found = _references.pop(key, None) or _Reference(template)
+    while len(_references) >= _MOST_REFERENCES:
+        del _references[next(iter(_references))]
+    _references[key] = found
+    return found
 
 
 def _drawn(shape: tuple[int, ...], dtype: Any, rng: np.random.Generator) -> Array:
