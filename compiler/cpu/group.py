@@ -13,7 +13,7 @@ from vdla.compiler.te.expr import Reduce
 from .choice import PAIRS, Choice
 from .defaults import default_choice
 from .define import DEFINITIONS
-from .define.site import Array, Site
+from .define.site import Array, Constants, Site
 from .direct import direct_convolution, takes_direct
 from .pairs import pair_convolution
 from .schedule import default_schedule
@@ -104,7 +104,7 @@ def group_kernel(
     """
     made: dict[str, te.Tensor] = {}
     inputs: dict[str, te.Tensor] = {}
-    constants: dict[te.Tensor, Array] = {}
+    constants = Constants()
     tuned: Tuned | None = None
     for node in nodes:
         operands = []
@@ -122,7 +122,7 @@ def group_kernel(
         else:
             output = DEFINITIONS[node.op](site)
         made[node.outputs[0]] = output
-        constants.update(site.constants)
+        constants.take(site.constants)
     final = made[nodes[-1].outputs[0]]
     schedule = _tuned_schedule(tuned, final) or default_schedule(final, target)
     return GroupKernel(schedule, inputs, constants, final)

@@ -180,8 +180,13 @@ def winograd_convolution(site: Site, target: Target, choice: Choice) -> Tuned:
     lanes, block = choice.vectors * target.lanes(32), choice.block
     size, read = by.tile, by.read
     rows, columns = by.tiles(site)
-    weight = site.constant(transformed_weights(data, by, block, lanes), site.tensors[1].name)
-    groups, blocks, tiles = weight.shape[2], depth // block, rows * columns
+    groups, blocks, tiles = -(-data.shape[0] // lanes), depth // block, rows * columns
+    weight = site.made_later(
+        (read, read, groups, blocks, block, lanes),
+        "float32",
+        site.tensors[1].name,
+        lambda: transformed_weights(data, by, block, lanes),
+    )
     packed = _packed(site, (rows * size + 2, columns * size + 2), block)
 
     def half(n: Expr, i: Expr, b: Expr, p: Expr, cb: Expr, c: Expr) -> Expr:

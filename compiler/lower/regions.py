@@ -99,8 +99,9 @@ def infer_regions(stages: list[Stage]) -> Regions:
         A stage is attached where not all its readers are.
     """
     regions: Regions = {}
+    reads = [(stage, stage.reads()) for stage in stages]
     for stage in reversed(stages):
-        readers = [other for other in stages if stage.tensor in other.reads()]
+        readers = [other for other, read in reads if stage.tensor in read]
         regions[stage] = _region(stage, readers, regions)
     return regions
 

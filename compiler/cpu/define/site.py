@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,9 +14,36 @@ from vdla.compiler import te
 from vdla.compiler.graph import Graph, Node, Tensor
 from vdla.errors import LoweringError
 
-__all__ = ["Array", "Site", "wide_float"]
+__all__ = ["Array", "Constants", "Site", "wide_float"]
 
 Array = npt.NDArray[Any]
+
+
+class Constants(Mapping[te.Tensor, Array]):
+    """Placeholders, and what to bind to each; an array may be made only when it is asked for."""
+
+    def __init__(self) -> None:
+        self._values: dict[te.Tensor, Array | Callable[[], Array]] = {}
+
+    def __getitem__(self, tensor: te.Tensor) -> Array:
+        value = self._values[tensor]
+        if callable(value):
+            value = self._values[tensor] = value()
+        return value
+
+    def __iter__(self) -> Iterator[te.Tensor]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def bind(self, tensor: te.Tensor, value: Array | Callable[[], Array]) -> None:
+        """Bind a placeholder to an array, or to what makes it."""
+        self._values[tensor] = value
+
+    def take(self, others: Constants) -> None:
+        """Take over what others hold."""
+        self._values.update(others._values)
 
 
 @dataclass(eq=False)
@@ -29,14 +56,14 @@ class Site:
     node : Node
     operands : sequence of te.Tensor
         One for each input that is computed, in order.
-    constants : dict of te.Tensor to array
+    constants : Constants
         Placeholders that the definition made, and what to bind to each.
     """
 
     graph: Graph
     node: Node
     operands: Sequence[te.Tensor]
-    constants: dict[te.Tensor, Array] = field(default_factory=dict)
+    constants: Constants = field(default_factory=Constants)
     _given: dict[int, te.Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,7 +123,15 @@ class Site:
     def constant(self, array: Array, name: str) -> te.Tensor:
         """Return a placeholder that is bound to an array."""
         made = te.placeholder(array.shape, str(array.dtype), name)
-        self.constants[made] = np.ascontiguousarray(array).reshape(array.shape)
+        self.constants.bind(made, np.ascontiguousarray(array).reshape(array.shape))
+        return made
+
+    def made_later(
+        self, shape: tuple[int, ...], dtype: str, name: str, make: Callable[[], Array]
+    ) -> te.Tensor:
+        """Return a placeholder that is bound to an array, which is made when it is asked for."""
+        made = te.placeholder(shape, dtype, name)
+        self.constants.bind(made, make)
         return made
 
     def named(self, part: str) -> str:
