@@ -26,6 +26,7 @@ from vdla.runtime.cli import (
     listing,
     quantize,
     reading,
+    records,
     reporting,
     selftest,
     simulate,
@@ -128,5 +129,6 @@ app.command("synth")(synth.synth)
 app.command("area")(area.area)
 app.command("bitstream")(bitstream.bitstream)
 app.add_typer(bench.app, name="bench")
+app.add_typer(records.app, name="records")
 app.command("devices")(devices.devices)
 app.command("doctor")(doctor.doctor)

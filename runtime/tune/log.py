@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,15 +24,33 @@ class Read:
     Attributes
     ----------
     records : list of Record
-    foreign : int
-        Lines of another schema.
+    others : list of str
+        Lines of another schema, or whose key is not that of their task: kept, and never used.
     cut : bool
-        Whether the last line was not written to its end.
+        Whether a line was not written to its end.
     """
 
     records: list[Record] = field(default_factory=list)
-    foreign: int = 0
+    others: list[str] = field(default_factory=list)
     cut: bool = False
+
+    @property
+    def foreign(self) -> int:
+        """How many lines are not used."""
+        return len(self.others)
+
+    def said(self, path: Path) -> list[str]:
+        """Return what the user of a file should know, a sentence each."""
+        found = []
+        if self.cut:
+            found.append(f"{path}: a line was not written to its end, and is left out")
+        if self.others:
+            found.append(
+                f"{path}: {self.foreign} line{'s' * (self.foreign > 1)} of another schema or with "
+                "another key than the task's: not used; they are of another version of vdla, or "
+                "were edited"
+            )
+        return found
 
     def best(self) -> dict[str, Record]:
         """Return the cheapest record of each task, by its key."""
@@ -71,8 +90,7 @@ class Log:
             end = os.lseek(file, 0, os.SEEK_END)
             if end and os.pread(file, 1, end - 1) != b"\n":
                 text = b"\n" + text
-            os.write(file, text)
-            os.fsync(file)
+            self._write(file, text)
 
     def read(self) -> Read:
         """Return the records; none where there is no file.
@@ -80,45 +98,79 @@ class Log:
         Raises
         ------
         InputError
-            A line before the last is no record.
+            A line is no record, nor the beginning of one.
         """
-        found = Read()
         try:
-            text = self.path.read_text("utf-8", errors="replace")
+            with self.path.open("rb") as file:
+                with suppress(OSError):  # a folder that cannot be written may have no locks
+                    fcntl.flock(file, fcntl.LOCK_SH)
+                return self._parsed(file.read())
         except FileNotFoundError:
-            return found
+            return Read()
         except OSError as error:
             raise self._refused(error) from None
-        lines = text.split("\n")
-        for number, line in enumerate(lines):
-            if not line.strip():
+
+    def rewrite(self, change: Callable[[Read], Iterable[Record]]) -> None:
+        """Replace the records by others, whole or not at all; nothing else is appended meanwhile.
+
+        Lines of another schema stay. What was cut off does not.
+
+        Parameters
+        ----------
+        change : callable
+            Given what the file holds, returns what it is to hold. Where it raises, the file stays.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read or written.
+        """
+        with self._locked() as file:
+            there = os.fstat(file)
+            found = self._parsed(os.pread(file, there.st_size, 0))
+            lines = [*found.others, *(record.to_json() for record in change(found))]
+            path = self.path.resolve()  # a link stays one
+            try:
+                descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            except OSError as error:
+                raise self._refused(error) from None
+            try:
+                os.fchmod(descriptor, there.st_mode & 0o777)
+                self._write(descriptor, "".join(f"{line}\n" for line in lines).encode())
+                Path(name).replace(path)
+            except BaseException:
+                Path(name).unlink()
+                raise
+            finally:
+                os.close(descriptor)
+
+    def _parsed(self, content: bytes) -> Read:
+        found = Read()
+        for number, whole in enumerate(content.decode("utf-8", errors="replace").split("\n")):
+            line = whole.strip(_NOTHING)
+            if not line:
+                found.cut |= "\0" in whole
                 continue
             try:
                 record = read_record(line)
             except InputError as error:
-                if self._may_be_cut(lines, number):
+                if _unfinished(line):
                     found.cut = True
                     continue
                 raise InputError(f"{self.path}, line {number + 1}: {error}") from None
             if record is None:
-                found.foreign += 1
+                found.others.append(line)
             else:
                 found.records.append(record)
         return found
 
-    def replace(self, records: Iterable[Record]) -> None:
-        """Write a file anew, whole or not at all."""
-        text = "".join(f"{record.to_json()}\n" for record in records)
-        with self._locked():
-            descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).replace(self.path)
-
-    def _may_be_cut(self, lines: list[str], number: int) -> bool:
-        """Tell whether a line's end is missing: it begins as records do, and has no end."""
-        line = lines[number]
-        return line.startswith("{") and not line.rstrip().endswith("}")
+    def _write(self, file: int, text: bytes) -> None:
+        try:
+            while text:
+                text = text[os.write(file, text) :]
+            os.fsync(file)
+        except OSError as error:
+            raise self._refused(error) from None
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -149,3 +201,16 @@ class Log:
 
     def _refused(self, error: OSError) -> InputError:
         return InputError(f"Records are kept in {self.path}, and it cannot be: {error.strerror}.")
+
+
+_NOTHING = " \t\r\0"
+"""A machine that loses its power may leave zeros where a line was to be."""
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def _unfinished(line: str) -> bool:
+    """Tell whether a line is the beginning of an object whose end is missing."""
+    outside = _STRING.sub("", line)
+    opened, closed = (sum(map(outside.count, pair)) for pair in ("{[", "}]"))
+    return line.startswith("{") and ('"' in outside or opened > closed)

@@ -81,3 +81,26 @@ def test_several_processes_append(tmp_path: Path) -> None:
         process.join()
     costs = sorted(one.cost for one in Log(path).read().records)
     assert costs == sorted(1000 * k + n for k in range(3) for n in range(50))
+
+
+def test_a_file_that_is_cut_anywhere_loses_its_last_line_alone(tmp_path: Path) -> None:
+    log = Log(tmp_path / "records.jsonl")
+    log.append([record(5), record(3, reason='"}]} \\ \u00e9', more={"list": [{"a": "}"}]})])
+    whole = log.path.read_bytes()
+    first = whole.index(b"\n") + 1
+    for end in range(first, len(whole) - 1):
+        log.path.write_bytes(whole[:end])
+        read = log.read()
+        assert read.records == [record(5)]
+        assert (read.cut, read.foreign) == (end > first, 0)
+        log.path.write_bytes(whole[:end] + b"\0" * 7)  # as a file system may leave it
+        assert log.read().records == [record(5)]
+    log.path.write_bytes(whole[:-1])
+    assert len(log.read().records) == 2
+    log.append([record(4)])
+    assert [one.cost for one in log.read().records] == [5, 3, 4]
+
+
+def test_a_full_disk_is_said() -> None:
+    with pytest.raises(InputError, match="and it cannot be: No space left on device"):
+        Log(Path("/dev/full")).append([record(5)])
