@@ -38,8 +38,14 @@ _LEFT = (*_ENVIRONMENT, "PYTHONHASHSEED", "__DASK_PARENT_PID")
 
 
 @contextmanager
-def local_client(workers: int) -> Iterator[Client]:
+def local_client(workers: int, *, children: bool = False) -> Iterator[Client]:
     """Yield a client of a scheduler with so many workers, which end with the block.
+
+    Parameters
+    ----------
+    workers : int
+    children : bool
+        Whether workers may start processes of their own.
 
     Raises
     ------
@@ -64,6 +70,7 @@ def local_client(workers: int) -> Iterator[Client]:
         "distributed.worker.memory.monitor-interval": "1s",
         "distributed.admin.system-monitor.interval": "5s",
         "distributed.admin.tick.interval": "1s",
+        "distributed.worker.daemon": not children,
         "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
     }
     before = dict(os.environ)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from vdla.errors import InputError, VdlaError
+from vdla.errors import VdlaError
 from vdla.runtime.devices import HARDWARE
 
+from .clients import count_workers, open_client
 from .evaluate import build, failure, measure
-from .local import TRIES, local_client
+from .local import TRIES
 from .networks import Networks
 from .points import Point
 
@@ -29,9 +29,6 @@ Job = tuple[str, Point]
 
 Pool = Callable[[Sequence[Job]], Iterator[tuple[str, dict[str, Any]]]]
 """Yields the result of each job, in any order."""
-
-_PATIENCE = "20s"
-"""For a scheduler's answer."""
 
 
 @contextmanager
@@ -53,25 +50,11 @@ def open_pool(networks: Networks, workers: int | None, scheduler: Any) -> Iterat
     ModuleNotFoundError
         Dask is not installed.
     """
-    if scheduler is not None and workers is not None:
-        raise InputError(
-            f"A sweep must have workers or a scheduler, not both {workers} and {scheduler}: a "
-            "scheduler has its own workers."
-        )
-    if workers is not None and workers < 1:
-        raise InputError(f"workers must be at least 1, not {workers}.")
-    count = _cores() if workers is None else workers
-    if scheduler is None and count == 1:
+    if scheduler is None and count_workers(workers, scheduler) == 1:
         yield _serial(networks)
         return
-    with local_client(count) if scheduler is None else _client(scheduler) as client:
+    with open_client(workers, scheduler) as client:
         yield _dask(networks, client)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _serial(networks: Networks) -> Pool:
@@ -85,24 +68,6 @@ def _serial(networks: Networks) -> Pool:
             yield key, measure(point, build(point, _read(network)))
 
     return work
-
-
-@contextmanager
-def _client(scheduler: Any) -> Iterator[Client]:
-    from distributed import Client
-
-    if isinstance(scheduler, Client):
-        yield scheduler
-        return
-    try:
-        client = Client(scheduler, timeout=_PATIENCE)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"A scheduler must answer at its address, not {scheduler!r} ({error}): start one "
-            "with `dask scheduler`."
-        ) from None
-    with client:
-        yield client
 
 
 def _dask(networks: Networks, client: Client) -> Pool:

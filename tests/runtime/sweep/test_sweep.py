@@ -287,7 +287,7 @@ def test_sweeps_side_by_side_need_no_port_of_each_other() -> None:
 
 
 def test_a_scheduler_must_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vdla.runtime.sweep.pool._PATIENCE", "0.2s")
+    monkeypatch.setattr("vdla.runtime.sweep.clients._PATIENCE", "0.2s")
     with pytest.raises(InputError, match="A scheduler must answer at its address"):
         vdla.sweep(spec(), folder=tmp_path, scheduler="tcp://127.0.0.1:1")
 
