@@ -12,7 +12,7 @@ from vdla.errors import LoweringError, ProgramError, VdlaError
 
 from .sandbox import CrashError, Sandbox, TimeLimitError
 
-__all__ = ["Measure", "Outcome", "attempt"]
+__all__ = ["Measure", "Outcome", "attempt", "guarded"]
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,22 @@ def attempt(
     seconds : float
         Longest time, building included.
     """
+    found = guarded(sandbox, measure, template, point, to_beat, seconds=seconds)
+    return found if isinstance(found, Outcome) else Outcome(float(found))
+
+
+def guarded(sandbox: Sandbox, function: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
+    """Return what a function returns in a sandbox, or the outcome of a candidate that it fails.
+
+    Parameters
+    ----------
+    sandbox : Sandbox
+    function : callable
+    arguments : object
+    seconds : float
+    """
     try:
-        return Outcome(float(sandbox.run(measure, template, point, to_beat, seconds=seconds)))
+        return sandbox.run(function, *arguments, seconds=seconds)
     except LoweringError as error:
         return _failed("does not lower", error)
     except ProgramError as error:

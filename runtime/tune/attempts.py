@@ -63,9 +63,12 @@ class Attempts:
 
     def close(self) -> None:
         """End the processes, whatever they are at."""
+        self._threads.shutdown(wait=False, cancel_futures=True)  # before: none starts another
+        for sandbox in self._sandboxes:
+            sandbox.kill()
+        self._threads.shutdown()
         for sandbox in self._sandboxes:
             sandbox.close()
-        self._threads.shutdown(cancel_futures=True)
 
     def _attempt(self, template: Any, point: Point, to_beat: float) -> Outcome:
         if not hasattr(self._own, "sandbox"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -62,8 +63,11 @@ class Sandbox:
         if self._process is None:
             self._start()
         try:
-            self._pipe.send((function, arguments))
-            self._pipe.recv()  # all is imported that the function needs: time counts from here
+            self._pipe.send((function, arguments, seconds))
+            if not self._pipe.poll(_START_SECONDS):  # imports are not the candidate's time
+                self.close()
+                raise TimeLimitError(f"took over {_START_SECONDS:g} s to start")
+            self._pipe.recv()
             if not self._pipe.poll(seconds):
                 self.close()
                 raise TimeLimitError(f"took over {seconds:g} s")
@@ -74,8 +78,15 @@ class Sandbox:
             raise error
         return value
 
+    def kill(self) -> None:
+        """Kill the process, from any thread: what another one runs there ends as a crash."""
+        process = self._process
+        if process is not None:
+            with suppress(ValueError):  # it has just been forgotten
+                process.kill()
+
     def close(self) -> None:
-        """Kill the process."""
+        """Kill the process, and forget it."""
         if self._process is not None:
             self._process.kill()
             self._ended()
@@ -98,6 +109,12 @@ class Sandbox:
         return f"ended with exit code {code}"
 
 
+_START_SECONDS = 120.0
+"""For a process to start and to import what it is to run, on a board's card too."""
+_SPARE_SECONDS = 5.0
+"""After which a process ends itself: whoever was to kill it is gone."""
+
+
 def _serve(pipe: Any) -> None:
     parent = os.getppid()
     with suppress(EOFError, OSError, KeyboardInterrupt):
@@ -106,10 +123,27 @@ def _serve(pipe: Any) -> None:
                 if os.getppid() != parent:
                     return
                 continue
-            function, arguments = pipe.recv()
-            pipe.send(None)
+            answer = _answer(pipe)
             try:
-                answer = (function(*arguments), None)
-            except Exception as error:
-                answer = (None, error)
-            pipe.send(answer)
+                pipe.send(answer)
+            except (AttributeError, TypeError, pickle.PicklingError) as error:
+                pipe.send((None, TypeError(f"{type(answer[0]).__name__} cannot be sent: {error}")))
+
+
+def _answer(pipe: Any) -> tuple[Any, Exception | None]:
+    """Run what is asked for, and return its result, or its error."""
+    try:
+        function, arguments, seconds = pipe.recv()
+    except (EOFError, OSError):
+        raise
+    except Exception as error:  # of what it imports
+        pipe.send(None)
+        return None, error
+    pipe.send(None)
+    signal.setitimer(signal.ITIMER_REAL, seconds + _SPARE_SECONDS)
+    try:
+        return function(*arguments), None
+    except Exception as error:
+        return None, error
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,0 +1,279 @@
+"""Candidates on a pool: whatever becomes of its workers, every one has an outcome."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from tests.runtime.tune.test_search import Squares, fragile, square
+from vdla.compiler.tune.methods import Grid
+from vdla.compiler.tune.space import Point
+from vdla.errors import DeviceError, LoweringError
+from vdla.runtime.tune.attempt import Outcome
+from vdla.runtime.tune.log import Log
+from vdla.runtime.tune.pool import Pool
+from vdla.runtime.tune.search import Found, search
+
+POINTS = [{"k": k} for k in range(8)]
+COSTS = {k: Outcome(float((k - 7) ** 2)) for k in range(8)}
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster:
+        yield cluster.scheduler_address
+
+
+@contextmanager
+def workers_of(address: str, *options: str, count: int = 1) -> Iterator[list[Any]]:
+    """Yield workers that are started as a user starts them."""
+    command = [sys.executable, "-m", "dask", "worker", address, "--nthreads", "1"]
+    command += ["--no-dashboard", *(options or ("--no-nanny",))]
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = [subprocess.Popen(command, **quiet) for _ in range(count)]
+    try:
+        yield running
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait(timeout=30)
+
+
+def test_a_pool_of_this_machine_is_as_its_processes_are(tmp_path: Path) -> None:
+    with Pool(fragile, 1.0, workers=2) as pool:
+        found = dict(pool.run(Squares(), POINTS, 0.0))
+        assert {k: (found[k].status, found[k].reason) for k in range(1, 6)} == {
+            1: ("does not lower", "no instruction for it"),
+            2: ("wrong result", "sums differ"),
+            3: ("crash", "ended by SIGABRT"),
+            4: ("time-out", "took over 1 s"),
+            5: ("crash", "ZeroDivisionError: division by zero"),
+        }
+        assert {k: found[k].cost for k in (0, 6, 7)} == {0: 49.0, 6: 1.0, 7: 0.0}
+        log = Log(tmp_path / "records.jsonl")
+        method = Grid(Squares().space, np.random.default_rng(0))
+        kept = search(Squares(), method, pool, log, trials=4)
+        assert log.read().records == kept.records
+        assert len(kept.records) == 4
+
+
+@dataclass(frozen=True)
+class Marked(Squares):
+    """Leaves a mark where it is made of bytes."""
+
+    folder: str = ""
+
+    def __reduce__(self) -> Any:
+        return _unmarked, (self.folder,)
+
+
+def _unmarked(folder: str) -> Marked:
+    Path(folder, f"{os.getpid()}-{time.monotonic_ns()}").touch()
+    return Marked(folder)
+
+
+def owner(template: Any, point: Point, to_beat: float) -> float:
+    """Cost the number of the process whose sandbox this is."""
+    return float(_worker())
+
+
+def deadly(template: Any, point: Point, to_beat: float) -> float:
+    """End the worker that takes up point 3."""
+    if point["k"] == 3:
+        os.kill(_worker(), signal.SIGKILL)
+        time.sleep(60)
+    return square(template, point)
+
+
+def deadly_once(template: Any, point: Point, to_beat: float) -> float:
+    """End the worker that takes up point 3 first."""
+    if not Path(template.folder, "died").exists():
+        Path(template.folder, "died").touch()
+        return deadly(template, point, to_beat)
+    return square(template, point)
+
+
+def _worker() -> int:
+    """Return who has started the process that sandboxes are forked from."""
+    return int(Path(f"/proc/{os.getppid()}/stat").read_text().split()[3])
+
+
+def test_a_template_is_sent_once(scheduler: str, tmp_path: Path) -> None:
+    with workers_of(scheduler) as (worker,), Pool(owner, 60.0, scheduler=scheduler) as pool:
+        template = Marked(str(tmp_path))
+        for _ in range(2):
+            found = dict(pool.run(template, POINTS, 0.0))
+            assert {outcome.cost for outcome in found.values()} == {worker.pid}
+        made = [int(path.name.split("-")[0]) for path in tmp_path.iterdir()]
+    assert made.count(worker.pid) == 1
+    assert len(made) == 1 + 16  # and in the sandbox, with each candidate
+
+
+def test_a_candidate_whose_worker_dies_is_tried_on_another(scheduler: str, tmp_path: Path) -> None:
+    with (
+        workers_of(scheduler, count=2) as running,
+        Pool(deadly_once, 60.0, scheduler=scheduler) as pool,
+    ):
+        assert dict(pool.run(Marked(str(tmp_path)), POINTS, 0.0)) == COSTS
+        assert [worker.poll() for worker in running].count(None) == 1
+
+
+def test_a_candidate_that_takes_two_workers_down_is_given_up(scheduler: str) -> None:
+    with (
+        workers_of(scheduler, count=3) as running,
+        Pool(deadly, 60.0, scheduler=scheduler) as pool,
+    ):
+        found = dict(pool.run(Squares(), POINTS, 0.0))
+        reason = "the workers that took it up ended, 2 of them: out of memory?"
+        assert found == {**COSTS, 3: Outcome(None, "crash", reason)}
+        assert [worker.poll() for worker in running].count(None) == 1
+
+
+def test_a_scheduler_that_goes_away_is_one_error_and_everything_is_kept(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0"]
+    command += ["--no-dashboard", "--scheduler-file", str(tmp_path / "scheduler.json")]
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, **quiet)
+    try:
+        while not (tmp_path / "scheduler.json").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        address = json.loads((tmp_path / "scheduler.json").read_text())["address"]
+        log = Log(tmp_path / "records.jsonl")
+        method = Grid(Squares().space, np.random.default_rng(0))
+
+        def told(found: Found) -> None:
+            if len(found.records) == 5:
+                process.kill()
+                process.wait()
+
+        with workers_of(address), Pool(square, 60.0, scheduler=address) as pool:
+            begin = time.monotonic()
+            with pytest.raises(DeviceError, match=f"scheduler must stay, and {address} is gone: "):
+                search(Squares(), method, pool, log, trials=20, told=told)
+            assert time.monotonic() - begin < 45
+        assert len(log.read().records) == 5
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_pool_without_workers_says_what_starts_one(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vdla.runtime.tune.pool._PATIENCE_SECONDS", 0.5)
+    with (
+        Pool(square, 60.0, scheduler=scheduler) as pool,
+        pytest.raises(DeviceError, match="must have a worker, and .* --nthreads 1 --no-nanny`; "),
+    ):
+        list(pool.run(Squares(), POINTS, 0.0))
+    with (
+        Pool(square, 60.0, scheduler=scheduler, tag="pynq") as pool,
+        pytest.raises(DeviceError, match="the resource pynq, and .* --resources pynq=1`; what was"),
+    ):
+        list(pool.run(Squares(), POINTS, 0.0))
+
+
+def test_a_worker_that_may_have_no_children_says_so(scheduler: str) -> None:
+    with (
+        workers_of(scheduler, "--nworkers", "1"),
+        Pool(square, 60.0, scheduler=scheduler) as pool,
+        pytest.raises(DeviceError, match="able to start processes, .* --nthreads 1 --no-nanny`"),
+    ):
+        list(pool.run(Squares(), POINTS, 0.0))
+
+
+class Apart:
+    """Built by one worker, and run by another."""
+
+    def build(self, template: Any, point: Point) -> tuple[int, Point]:
+        if point["k"] == 2:
+            raise LoweringError("no instruction for it")
+        return _worker(), point
+
+    def run(self, built: tuple[int, Point], to_beat: float) -> float:
+        if built[1]["k"] == 5:
+            os.abort()
+        return built[0] + 1e-9 * _worker()
+
+
+def test_boards_are_workers_with_a_tag_and_others_build_for_them(scheduler: str) -> None:
+    plain = ("--no-nanny", "--resources", "pynq=1")
+    with (
+        workers_of(scheduler) as (host,),
+        workers_of(scheduler, *plain) as (board,),
+    ):
+        with Pool(Apart(), 60.0, scheduler=scheduler, tag="pynq") as pool:
+            found = dict(pool.run(Squares(), POINTS, 0.0))
+            assert found.pop(2) == Outcome(None, "does not lower", "no instruction for it")
+            assert found.pop(5) == Outcome(None, "crash", "ended by SIGABRT")
+            assert {one.cost for one in found.values()} == {host.pid + 1e-9 * board.pid}
+        with Pool(owner, 60.0, scheduler=scheduler, tag="pynq") as pool:
+            assert [one.cost for _, one in pool.run(Squares(), POINTS, 0.0)] == [board.pid] * 8
+        with Pool(owner, 60.0, scheduler=scheduler) as pool:  # a board builds nothing
+            assert [one.cost for _, one in pool.run(Squares(), POINTS, 0.0)] == [host.pid] * 8
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from pathlib import Path
+from tests.runtime.tune.test_search import Squares, fragile
+from vdla.compiler.tune.methods import Grid
+from vdla.runtime.tune.attempts import Attempts
+from vdla.runtime.tune.log import Log
+from vdla.runtime.tune.pool import Pool
+from vdla.runtime.tune.search import Found, search
+
+def told(found):
+    print(len(found.records), flush=True)
+
+if __name__ == "__main__":
+    make = Pool if sys.argv[1] == "pool" else Attempts
+    method = Grid(Squares().space, np.random.default_rng(0))
+    with make(fragile, seconds=50.0, workers=2) as attempts:
+        search(Squares(), method, attempts, Log(Path(sys.argv[2])), trials=20, told=told)
+"""
+
+
+@pytest.mark.parametrize("kind", ["pool", "processes"])
+def test_an_interrupt_ends_everything_at_once(kind: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen(
+        [sys.executable, script, kind, tmp_path / "records.jsonl"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a terminal interrupts all of its processes
+        env={**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{ROOT}"},
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line == "7\n":  # the eighth of the batch sleeps
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    begin = time.monotonic()
+    _, said = process.communicate(timeout=40)
+    assert time.monotonic() - begin < 20
+    assert said.splitlines()[-1] == "KeyboardInterrupt"
+    assert len(Log(tmp_path / "records.jsonl").read().records) == 7
+    time.sleep(0.5)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
