@@ -243,22 +243,24 @@ class Pool:
         """Turn whatever becomes of a scheduler that is gone into one error."""
         from distributed import CancelledError
 
-        cause: BaseException | None = None
+        if self._client.status != "running":  # what is asked then is waited for
+            raise self._alone()
         try:
             yield
         except VdlaError:
             raise
         except (CancelledError, OSError) as error:
-            cause = error
+            raise self._alone() from error
         except RuntimeError as error:
             if self._client.status == "running":
                 raise
-            cause = error
-        if cause is not None or self._client.status != "running":
-            raise DeviceError(
-                f"A pool's scheduler must stay, and {self._address} is gone: what was measured is "
-                "kept; start the scheduler and its workers again, and then the search"
-            ) from cause
+            raise self._alone() from error
+
+    def _alone(self) -> DeviceError:
+        return DeviceError(
+            f"A pool's scheduler must stay, and {self._address} is gone: what was measured is "
+            "kept; start the scheduler and its workers again, and then the search"
+        )
 
     def _nobody(self) -> DeviceError:
         what, how = "a worker", ""
