@@ -8,11 +8,14 @@ from typing import Any
 
 from vdla.compiler.tune.space import Point
 from vdla.compiler.tune.task import OK
-from vdla.errors import LoweringError, ProgramError, VdlaError
+from vdla.errors import DeviceError, LoweringError, ProgramError, VdlaError
 
 from .sandbox import CrashError, Sandbox, TimeLimitError
 
-__all__ = ["Measure", "Outcome", "attempt", "guarded"]
+__all__ = ["Measure", "Outcome", "attempt", "guarded", "prepare"]
+
+_PREPARE_SECONDS = 900.0
+"""For the gateware to be built, where nobody has simulated it before."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,31 @@ def attempt(
     """
     found = guarded(sandbox, measure, template, point, to_beat, seconds=seconds)
     return found if isinstance(found, Outcome) else Outcome(float(found))
+
+
+def prepare(sandbox: Sandbox, measure: Any) -> None:
+    """Let a device be opened that a sandbox measures on: it is no candidate's time.
+
+    Parameters
+    ----------
+    sandbox : Sandbox
+    measure : callable
+        One with a method ``prepare()`` has something to open.
+
+    Raises
+    ------
+    DeviceError
+        It cannot be.
+    """
+    if not hasattr(measure, "prepare"):
+        return
+    try:
+        sandbox.run(measure.prepare, seconds=_PREPARE_SECONDS)
+    except (CrashError, TimeLimitError) as error:
+        raise DeviceError(
+            f"A device to measure on must open, and its process {error}: try it with "
+            "`vdla selftest`"
+        ) from None
 
 
 def guarded(sandbox: Sandbox, function: Callable[..., Any], *arguments: Any, seconds: float) -> Any:

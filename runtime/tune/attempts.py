@@ -9,7 +9,7 @@ from typing import Any
 
 from vdla.compiler.tune.space import Point
 
-from .attempt import Measure, Outcome, attempt
+from .attempt import Measure, Outcome, attempt, prepare
 from .sandbox import Sandbox
 
 __all__ = ["Attempts"]
@@ -74,5 +74,6 @@ class Attempts:
         if not hasattr(self._own, "sandbox"):
             self._own.sandbox = Sandbox()
             self._sandboxes.append(self._own.sandbox)
+            prepare(self._own.sandbox, self._measure)
         own: Sandbox = self._own.sandbox
         return attempt(own, self._measure, template, point, to_beat, self._seconds)

@@ -13,18 +13,18 @@ from typing import Any
 from vdla.compiler.tune.space import Point
 from vdla.errors import DeviceError
 
-from .attempt import Measure, Outcome, attempt, guarded
+from .attempt import Measure, Outcome, guarded, prepare
 from .sandbox import Sandbox
 
 __all__ = ["attempt_here", "build_here", "end_here", "run_here"]
 
 
 class _Place:
-    """A worker's thread: its sandbox, and whose candidate is in it."""
+    """A worker's thread: its sandbox, and the pool whose candidate was in it last."""
 
     def __init__(self) -> None:
         self.sandbox = Sandbox()
-        self.owner: str | None = None
+        self.owner = ""
 
 
 _own = threading.local()
@@ -42,44 +42,47 @@ def attempt_here(
         The pool, for `end_here`.
     measure : callable
     template : bytes
-        Pickled, so that any worker can hand it on.
+        Pickled: only the sandbox needs what it is made of.
     point : mapping
     to_beat, seconds : float
 
     Raises
     ------
     DeviceError
-        This worker may not start processes.
+        This worker may not start processes, or what is to be measured on cannot be used.
     """
-    with _used(owner) as sandbox:
-        return attempt(sandbox, measure, _template(template), point, to_beat, seconds)
+    with _used(owner) as place:
+        _prepare(place, owner, measure)
+        return _outcome(
+            guarded(place.sandbox, _measure, measure, template, point, to_beat, seconds=seconds)
+        )
 
 
 def build_here(owner: str, measure: Any, template: bytes, point: Point, seconds: float) -> Any:
     """Return what a candidate builds to, for another worker, or the outcome of its failure."""
-    with _used(owner) as sandbox:
-        return guarded(sandbox, measure.build, _template(template), point, seconds=seconds)
+    with _used(owner) as place:
+        return guarded(place.sandbox, _build, measure, template, point, seconds=seconds)
 
 
 def run_here(owner: str, measure: Any, built: Any, to_beat: float, seconds: float) -> Outcome:
     """Measure what another worker built; a failure is handed on."""
     if isinstance(built, Outcome):
         return built
-    with _used(owner) as sandbox:
-        found = guarded(sandbox, measure.run, built, to_beat, seconds=seconds)
-    return found if isinstance(found, Outcome) else Outcome(float(found))
+    with _used(owner) as place:
+        _prepare(place, owner, measure)
+        return _outcome(guarded(place.sandbox, measure.run, built, to_beat, seconds=seconds))
 
 
 def end_here(owner: str) -> None:
-    """End what a pool has running on this worker; sandboxes of others, and idle ones, stay."""
+    """End the processes that a pool used last on this worker: they may hold a device."""
     for place in _places:
         if place.owner == owner:
             place.sandbox.kill()
 
 
 @contextmanager
-def _used(owner: str) -> Iterator[Sandbox]:
-    """Yield the sandbox of this thread, where a candidate of a pool is to be."""
+def _used(owner: str) -> Iterator[_Place]:
+    """Yield the place of this thread, for a pool's candidate."""
     if multiprocessing.current_process().daemon:
         raise DeviceError(
             "A worker that tunes must be able to start processes, and under a nanny of Dask's it "
@@ -88,13 +91,29 @@ def _used(owner: str) -> Iterator[Sandbox]:
     if not hasattr(_own, "place"):
         _own.place = _Place()
         _places.append(_own.place)
-    _own.place.owner = owner
-    try:
-        yield _own.place.sandbox
-    finally:
-        _own.place.owner = None
+    place: _Place = _own.place
+    yield place
+    place.owner = owner
 
 
-@lru_cache(maxsize=16)
+def _prepare(place: _Place, owner: str, measure: Any) -> None:
+    if place.owner != owner:
+        place.owner = owner
+        prepare(place.sandbox, measure)
+
+
+def _outcome(found: Any) -> Outcome:
+    return found if isinstance(found, Outcome) else Outcome(float(found))
+
+
+def _measure(measure: Measure, template: bytes, point: Point, to_beat: float) -> float:
+    return measure(_template(template), point, to_beat)
+
+
+def _build(measure: Any, template: bytes, point: Point) -> Any:
+    return measure.build(_template(template), point)
+
+
+@lru_cache(maxsize=4)
 def _template(pickled: bytes) -> Any:
     return pickle.loads(pickled)

@@ -148,8 +148,9 @@ class Pool:
 
     def close(self) -> None:
         """End what runs, and the workers that were started here."""
-        with suppress(Exception):
-            self._client.run(end_here, self._owner, on_error="ignore")
+        if self._client.status == "running":
+            with suppress(Exception):
+                self._client.run(end_here, self._owner, on_error="ignore")
         self._templates.clear()
         self._ending.close()
 

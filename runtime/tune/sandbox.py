@@ -60,6 +60,8 @@ class Sandbox:
         TimeLimitError
             It was killed.
         """
+        if self._process is not None and not self._process.is_alive():
+            self.close()  # killed, or idle for long
         if self._process is None:
             self._start()
         try:
@@ -111,18 +113,24 @@ class Sandbox:
 
 _START_SECONDS = 120.0
 """For a process to start and to import what it is to run, on a board's card too."""
+_LOOK_SECONDS = 5.0
+"""How often a process looks whether its parent is there."""
+_IDLE_SECONDS = 300.0
+"""After which it ends itself, and frees what it holds: a board, for one."""
 _SPARE_SECONDS = 5.0
 """After which a process ends itself: whoever was to kill it is gone."""
 
 
 def _serve(pipe: Any) -> None:
-    parent = os.getppid()
+    parent, idle = os.getppid(), 0.0
     with suppress(EOFError, OSError, KeyboardInterrupt):
-        while True:
-            if not pipe.poll(5.0):
+        while idle < _IDLE_SECONDS:
+            if not pipe.poll(_LOOK_SECONDS):
                 if os.getppid() != parent:
                     return
+                idle += _LOOK_SECONDS
                 continue
+            idle = 0.0
             answer = _answer(pipe)
             try:
                 pipe.send(answer)

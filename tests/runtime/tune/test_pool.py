@@ -50,9 +50,8 @@ def workers_of(address: str, *options: str, count: int = 1) -> Iterator[list[Any
         yield running
     finally:
         for process in running:
-            process.terminate()
-        for process in running:
-            process.wait(timeout=30)
+            process.kill()
+            process.wait()
 
 
 def test_a_pool_of_this_machine_is_as_its_processes_are(tmp_path: Path) -> None:
@@ -122,8 +121,8 @@ def test_a_template_is_sent_once(scheduler: str, tmp_path: Path) -> None:
             found = dict(pool.run(template, POINTS, 0.0))
             assert {outcome.cost for outcome in found.values()} == {worker.pid}
         made = [int(path.name.split("-")[0]) for path in tmp_path.iterdir()]
-    assert made.count(worker.pid) == 1
-    assert len(made) == 1 + 16  # and in the sandbox, with each candidate
+    assert len(made) == 1
+    assert made != [worker.pid]  # but in its sandbox: a worker need not have what it is made of
 
 
 def test_a_candidate_whose_worker_dies_is_tried_on_another(scheduler: str, tmp_path: Path) -> None:
