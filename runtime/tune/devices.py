@@ -1,0 +1,179 @@
+"""What candidates for the accelerator cost on a device: built here, and run there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vdla.compiler.tune.space import Point
+from vdla.config import Config
+from vdla.errors import DeviceError, InputError, ProgramError
+from vdla.program import Program
+from vdla.runtime.device import Bytes
+from vdla.runtime.devices import HARDWARE, open_device
+
+from .attempt import Measure
+
+if TYPE_CHECKING:
+    from vdla.compiler.ops import ConvTemplate
+    from vdla.runtime.device import Device
+
+__all__ = ["Built", "OnDevice", "measure_on"]
+
+_RUNS = 3
+"""Of a board, whose memory others use beside it: the middle one counts."""
+
+
+def measure_on(device: str, config: Config) -> Measure:
+    """Return what measures candidates of a configuration on a device.
+
+    Parameters
+    ----------
+    device : str
+        ``cycle``, ``rtl`` or ``pynq``; a board on the network is a worker with the tag ``pynq``.
+    config : Config
+
+    Raises
+    ------
+    InputError
+        The device counts no cycles, or is none.
+    """
+    if device == "cycle":  # which needs no values to count
+        from .accelerator import cycles
+
+        return cycles
+    if device not in ("rtl", *HARDWARE):
+        raise InputError(
+            f"Candidates must be measured on cycle, rtl or pynq, not {device!r}: start a worker on "
+            "a board, `dask worker ADDRESS --nthreads 1 --no-nanny --resources pynq=1`, and give "
+            "the scheduler's address."
+        )
+    return OnDevice(device, config)
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """What a device needs of a candidate.
+
+    Attributes
+    ----------
+    program : Program
+    memory : ndarray of uint8
+        Micro-ops, constants and inputs, from the program's address 0.
+    start : int
+        Where the result begins in it.
+    expected : ndarray of uint8
+        The result.
+    """
+
+    program: Program
+    memory: Bytes
+    start: int
+    expected: Bytes
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """Counts cycles on a device, and compares what it computes.
+
+    Parameters
+    ----------
+    device : str
+    config : Config
+    """
+
+    device: str
+    config: Config
+
+    def __call__(self, template: ConvTemplate, point: Point, to_beat: float) -> float:
+        """Return a candidate's cycles; built and run in one place."""
+        return self.run(self.build(template, point), to_beat)
+
+    def prepare(self) -> None:
+        """Open the device; the gateware is built where nobody has simulated it before."""
+        _opened(self.device, self.config)
+
+    def build(self, template: ConvTemplate, point: Point) -> Built:
+        """Return what the device needs, where a compiler is.
+
+        What the program computes on the functional model is compared with the integer interpreter.
+
+        Raises
+        ------
+        LoweringError
+            The point cannot be lowered.
+        ProgramError
+            A value is wrong.
+        """
+        from vdla.sim import functional
+
+        from .accelerator import check_values
+
+        operator = template.build(point)
+        check_values(template, operator)
+        rng = np.random.default_rng(0)
+        drawn = {
+            place: rng.integers(0, 256, place.shape).astype(np.uint8).view(np.int8)
+            for place in template.inputs
+        }
+        memory = operator.memory({**template.constants, **drawn})
+        after = memory.copy()
+        functional.run(operator.program, after)
+        result = template.tensors.result
+        start = operator.offsets[result]
+        end = start + operator.read(after, result).nbytes
+        return Built(operator.program, memory, start, after[start:end])
+
+    def run(self, built: Built, to_beat: float) -> float:
+        """Return the cycles of what was built, on the device.
+
+        Raises
+        ------
+        ProgramError
+            The device computes something else.
+        DeviceError
+            It counts no cycles, or cannot be used.
+        """
+        opened = _opened(self.device, self.config)
+        counted = [opened.run(built) for _ in range(_RUNS if self.device in HARDWARE else 1)]
+        return float(median_low(counted))
+
+
+class _Opened:
+    """A device, and the memory on it that one candidate after the other gets."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self._name = name
+        self._device: Device = open_device(name, config)
+        self._base, self._size = 0, 0
+
+    def run(self, built: Built) -> int:
+        device, nbytes = self._device, len(built.memory)
+        if nbytes > self._size:
+            self._size = max(nbytes, 2 * self._size)  # what is outgrown stays reserved
+            self._base = device.allocate(self._size)
+        device.write(self._base, built.memory)
+        device.launch(built.program, self._base)
+        device.wait()
+        cycles = device.counters().cycles
+        if cycles is None:
+            raise DeviceError(
+                f"Candidates must be measured where cycles count, not on {self._name}."
+            )
+        found = device.read(self._base + built.start, len(built.expected))[0]
+        wrong = int(np.count_nonzero(found != built.expected))
+        if wrong:
+            raise ProgramError(
+                f"a device must compute what the functional model does, and {self._name} computes "
+                f"{wrong:,} of {len(found):,} bytes otherwise"
+            )
+        return cycles
+
+
+@lru_cache(maxsize=1)
+def _opened(name: str, config: Config) -> _Opened:
+    return _Opened(name, config)
