@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from vdla.compiler.ops import ConvTemplate
     from vdla.runtime.device import Device
 
-__all__ = ["Built", "OnDevice", "measure_on"]
+__all__ = ["Built", "OnDevice", "close_devices", "measure_on"]
 
 _RUNS = 3
 """Of a board, whose memory others use beside it: the middle one counts."""
@@ -151,6 +150,9 @@ class _Opened:
         self._device: Device = open_device(name, config)
         self._base, self._size = 0, 0
 
+    def close(self) -> None:
+        self._device.close()
+
     def run(self, built: Built) -> int:
         device, nbytes = self._device, len(built.memory)
         if nbytes > self._size:
@@ -162,7 +164,8 @@ class _Opened:
         cycles = device.counters().cycles
         if cycles is None:
             raise DeviceError(
-                f"Candidates must be measured where cycles count, not on {self._name}."
+                f"Candidates must be measured where cycles are counted, not on {self._name}: "
+                "name cycle, rtl or pynq."
             )
         found = device.read(self._base + built.start, len(built.expected))[0]
         wrong = int(np.count_nonzero(found != built.expected))
@@ -174,6 +177,18 @@ class _Opened:
         return cycles
 
 
-@lru_cache(maxsize=1)
+_OPEN: dict[tuple[str, Config], _Opened] = {}
+"""The one that this process has."""
+
+
 def _opened(name: str, config: Config) -> _Opened:
-    return _Opened(name, config)
+    if (name, config) not in _OPEN:
+        close_devices()
+        _OPEN[name, config] = _Opened(name, config)
+    return _OPEN[name, config]
+
+
+def close_devices() -> None:
+    """Close what candidates ran on in this process: a board is free for others then."""
+    while _OPEN:
+        _OPEN.popitem()[1].close()
