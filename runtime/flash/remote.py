@@ -16,7 +16,7 @@ from vdla.runtime.flash.connect import on_board
 from vdla.runtime.flash.install import Ask, Progress, vdla_on
 from vdla.runtime.flash.machine import File, Machine
 
-__all__ = ["run_remote"]
+__all__ = ["ENVIRONMENT", "require_vdla", "run_remote"]
 
 KEPT_BYTES = 1 << 30
 """What networks and images that were sent may take on the board; the longest unused go first."""
@@ -95,7 +95,7 @@ def _run(
     tell: Progress,
     line: Callable[[str], None] | None,
 ) -> dict[str, Any]:
-    _require_vdla(machine)
+    require_vdla(machine)
     every = {file.name: file for _, members in groups.values() for file in members}
     missing = machine.missing(list(every.values()))
     total, done = sum(file.nbytes for file in missing), 0
@@ -128,7 +128,14 @@ def _run(
     return found
 
 
-def _require_vdla(machine: Machine) -> None:
+def require_vdla(machine: Machine) -> None:
+    """Refuse a board that has another vdla than this computer.
+
+    Raises
+    ------
+    DeviceError
+        It has, or none.
+    """
     found = machine.facts["packages"]["vdla"]
     if found != vdla.__version__:
         raise DeviceError(

@@ -12,7 +12,6 @@ from vdla.compiler.tune.space import Point
 from vdla.config import Config
 from vdla.errors import DeviceError, InputError, ProgramError
 from vdla.program import Program
-from vdla.runtime.device import Bytes
 from vdla.runtime.devices import HARDWARE, open_device
 
 from .attempt import Measure
@@ -33,7 +32,9 @@ def measure_on(device: str, config: Config) -> Measure:
     Parameters
     ----------
     device : str
-        ``cycle``, ``rtl`` or ``pynq``; a board on the network is a worker with the tag ``pynq``.
+        ``cycle``, ``rtl``, ``pynq``, or ``pynq@HOST``: a board on the network, reached over SSH
+        anew for each candidate, one at a time. Faster is a worker of a pool on the board itself,
+        with the tag ``pynq``, for the device ``pynq``.
     config : Config
 
     Raises
@@ -45,34 +46,46 @@ def measure_on(device: str, config: Config) -> Measure:
         from .accelerator import cycles
 
         return cycles
+    name, _, host = device.partition("@")
+    if name in HARDWARE and host:
+        from .remote import OnBoard
+
+        return OnBoard(name, config, host)
     if device not in ("rtl", *HARDWARE):
         raise InputError(
-            f"Candidates must be measured on cycle, rtl or pynq, not {device!r}: start a worker on "
-            "a board, `dask worker ADDRESS --nthreads 1 --no-nanny --resources pynq=1`, and give "
-            "the scheduler's address."
+            f"Candidates must be measured on cycle, rtl, pynq or pynq@HOST, not {device!r}: name "
+            "one of these."
         )
     return OnDevice(device, config)
 
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """What a device needs of a candidate.
+    """What a device needs of a candidate, in bytes: a board's numpy may not read a newer one's.
 
     Attributes
     ----------
-    program : Program
-    memory : ndarray of uint8
+    config : Config
+    instructions : bytes
+    memory : bytes
         Micro-ops, constants and inputs, from the program's address 0.
     start : int
         Where the result begins in it.
-    expected : ndarray of uint8
+    expected : bytes
         The result.
     """
 
-    program: Program
-    memory: Bytes
+    config: Config
+    instructions: bytes
+    memory: bytes
     start: int
-    expected: Bytes
+    expected: bytes
+
+    @property
+    def program(self) -> Program:
+        """The program."""
+        words = np.frombuffer(self.instructions, np.uint64).reshape(-1, 2)
+        return Program(self.config, words)
 
 
 @dataclass(frozen=True)
@@ -125,7 +138,14 @@ class OnDevice:
         result = template.tensors.result
         start = operator.offsets[result]
         end = start + operator.read(after, result).nbytes
-        return Built(operator.program, memory, start, after[start:end])
+        program = operator.program
+        return Built(
+            program.config,
+            program.instructions.tobytes(),
+            memory.tobytes(),
+            start,
+            after[start:end].tobytes(),
+        )
 
     def run(self, built: Built, to_beat: float) -> float:
         """Return the cycles of what was built, on the device.
@@ -158,7 +178,7 @@ class _Opened:
         if nbytes > self._size:
             self._size = max(nbytes, 2 * self._size)  # what is outgrown stays reserved
             self._base = device.allocate(self._size)
-        device.write(self._base, built.memory)
+        device.write(self._base, np.frombuffer(built.memory, np.uint8))
         device.launch(built.program, self._base)
         device.wait()
         cycles = device.counters().cycles
@@ -168,7 +188,7 @@ class _Opened:
                 "name cycle, rtl or pynq."
             )
         found = device.read(self._base + built.start, len(built.expected))[0]
-        wrong = int(np.count_nonzero(found != built.expected))
+        wrong = int(np.count_nonzero(found != np.frombuffer(built.expected, np.uint8)))
         if wrong:
             raise ProgramError(
                 f"a device must compute what the functional model does, and {self._name} computes "
