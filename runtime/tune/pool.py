@@ -88,7 +88,7 @@ class Pool:
         self._client: Client = self._ending.enter_context(
             open_client(workers, scheduler, children=True)
         )
-        self._address = str(self._client.scheduler.address)
+        self._address = str(self._client.scheduler_info(n_workers=-1)["address"])
 
     def __enter__(self) -> Pool:
         return self

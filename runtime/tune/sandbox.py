@@ -29,7 +29,7 @@ class Sandbox:
 
     def __init__(self) -> None:
         methods = multiprocessing.get_all_start_methods()
-        self._context = multiprocessing.get_context(
+        self._context: Any = multiprocessing.get_context(
             "forkserver" if "forkserver" in methods else "spawn"
         )
         self._process: Any = None
