@@ -27,7 +27,7 @@ class Attempts:
     """
 
     def __init__(self, measure: Measure, workers: int, seconds: float) -> None:
-        self._measure, self._seconds = measure, seconds
+        self._measure, self._seconds, self.workers = measure, seconds, workers
         self._threads = ThreadPoolExecutor(workers)
         self._own = threading.local()
         self._sandboxes: list[Sandbox] = []

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 import uuid
 import warnings
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vdla.compiler.tune.space import Point
@@ -28,6 +30,8 @@ _LOOK_SECONDS = 1.0
 """How often the workers are looked at while no candidate is done."""
 _PATIENCE_SECONDS = 30.0
 """For a worker to come, where there is none."""
+_ENDING_SECONDS = 5.0
+"""For workers to end what they run, as the pool closes."""
 _AGAIN = 1
 """How often a candidate is tried on another worker, where one was lost with it."""
 _AHEAD = 2
@@ -119,10 +123,13 @@ class Pool:
         lost: Counter[int] = Counter()
         running: dict[Future[Any], _Sent] = {}
         seen = time.monotonic()
+        looked = -inf
         try:
             while waiting or running:
                 with self._reached():
-                    measuring, building = self._workers()
+                    if time.monotonic() - looked >= _LOOK_SECONDS:
+                        measuring, building = self._workers()
+                        looked = time.monotonic()
                     for workers in _free(measuring, building, running.values()):
                         if not waiting:
                             break
@@ -133,6 +140,8 @@ class Pool:
                 for future, outcome in done:
                     place = running.pop(future).place
                     lost[place] += outcome is None
+                    if outcome is None:
+                        looked = -inf
                     if outcome is None and lost[place] <= _AGAIN:
                         waiting.append(place)
                     else:
@@ -149,10 +158,16 @@ class Pool:
     def close(self) -> None:
         """End what runs, and the workers that were started here."""
         if self._client.status == "running":
-            with suppress(Exception):
-                self._client.run(end_here, self._owner, on_error="ignore")
+            # A worker that is ending too does not answer, and need not be waited for.
+            asking = threading.Thread(target=self._end, daemon=True)
+            asking.start()
+            asking.join(_ENDING_SECONDS)
         self._templates.clear()
         self._ending.close()
+
+    def _end(self) -> None:
+        with suppress(Exception):
+            self._client.run(end_here, self._owner, on_error="ignore")
 
     def _workers(self) -> tuple[dict[str, int], dict[str, int] | None]:
         """Return who measures and who builds apart: how many candidates each takes, by address."""

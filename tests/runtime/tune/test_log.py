@@ -85,7 +85,7 @@ def test_several_processes_append(tmp_path: Path) -> None:
 
 def test_a_file_that_is_cut_anywhere_loses_its_last_line_alone(tmp_path: Path) -> None:
     log = Log(tmp_path / "records.jsonl")
-    log.append([record(5), record(3, reason='"}]} \\ \u00e9', more={"list": [{"a": "}"}]})])
+    log.append([record(5), record(3, reason='"}]} \\ \u00e9')])
     whole = log.path.read_bytes()
     first = whole.index(b"\n") + 1
     for end in range(first, len(whole) - 1):
