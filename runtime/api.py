@@ -40,6 +40,7 @@ def compile(
     place: Mapping[str, str] | None = None,
     rank: str = "estimate",
     records: str | Path | None = None,
+    threads: int = 1,
     without: Collection[str] = (),
     cache: bool = True,
     lowered_as: Callable[[Mapping[str, LoweredNode]], None] | None = None,
@@ -77,6 +78,8 @@ def compile(
         A file of schedules that tuning has found, as `vdla tune` writes it: each is taken where
         shape, configuration and template are those that it was found for, before those that come
         with vdla.
+    threads : int
+        On which machine code is going to run: records are taken that were measured on as many.
     without : collection of str
         Passes to leave out, to see what each is worth: keys of `vdla.compiler.network.PASSES`,
         and for an ONNX model of `vdla.compiler.passes.PASSES`.
@@ -113,6 +116,7 @@ def compile(
         "place": list((place or {}).items()),  # of two patterns the later one goes first
         "rank": rank,
         "records": known.digest,
+        "threads": whole_number("threads", threads, "1 is the calling one"),
         "without": sorted(without),
         "target": target,
         "native": None if level is None else _versions(level),
@@ -135,7 +139,7 @@ def compile(
             place=place,
             rank=measure,
             records=known,
-            native=None if level is None else _native(level),
+            native=None if level is None else _native(level, known, threads),
             without=set(without) - of_graphs,
             lowered_as=lowered_as,
             progress=progress,
@@ -231,13 +235,13 @@ def _level(target: str, cpu: str | None) -> str | None:
     return (host_target() if cpu in (None, "host") else Target.named(str(cpu))).level
 
 
-def _native(level: str) -> CompileNative:
+def _native(level: str, records: Database, threads: int) -> CompileNative:
     from functools import partial
 
     from vdla.compiler.network.runs import compile_native
     from vdla.compiler.targets.cpu import Target
 
-    return partial(compile_native, target=Target.named(level))
+    return partial(compile_native, target=Target.named(level), records=records, threads=threads)
 
 
 def _versions(level: str) -> tuple[str, ...]:

@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from vdla.arguments import arrays_by_name
 from vdla.batching import gather_images, split_images
 from vdla.errors import InputError
 from vdla.module import Module, TensorInfo
 
-__all__ = ["images_in", "join_outputs", "part_inputs"]
+__all__ = ["SEED", "images_in", "join_outputs", "part_inputs", "random_input"]
 
 Array = NDArray[Any]
+
+SEED = 0
+"""Of the noise that stands for an input."""
 
 
 def part_inputs(
@@ -89,3 +92,38 @@ def _images(info: TensorInfo, array: Array) -> Array:
     if not len(array):
         raise InputError(f"{rule} with n at least 1, not {array.shape}: give an image.")
     return array
+
+
+def random_input(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """Return noise for a network's input, the same on every call.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        What the network takes, batch first.
+    dtype : dtype
+        What the network takes.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of `shape` and of `dtype`: integers over the type's whole range, floats
+        of mean 0 and deviation 1.
+
+    Raises
+    ------
+    InputError
+        The type is neither of integers nor of floats.
+    """
+    kind, source = np.dtype(dtype), np.random.default_rng(SEED)
+    if kind.kind == "f":
+        drawn: Array = source.normal(0, 1, shape).astype(kind)
+        return drawn
+    if kind.kind not in "iu":
+        raise InputError(
+            f"Noise must go into an input of numbers, not of {kind}; "
+            "give the tensor with --input FILE.npy"
+        )
+    limits = np.iinfo(kind)
+    noise: Array = source.integers(limits.min, limits.max, shape, dtype=kind, endpoint=True)
+    return noise

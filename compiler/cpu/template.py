@@ -97,6 +97,10 @@ class CpuTemplate:
         """Return an analytic estimate of a point's seconds."""
         return self.choices.seconds(choice_of(point))
 
+    def floor(self, point: Point) -> float:
+        """Return 0: nothing is known that a point's seconds cannot go below."""
+        return 0.0
+
     def features(self, point: Point) -> Features | None:
         """Return what a cost model sees of a point, None where it cannot be lowered."""
         try:

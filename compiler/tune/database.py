@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib import resources
 
-from .task import OK, Record, Task, read_record
+from .task import OK, SIMULATED, Record, Task, read_record
 
 __all__ = ["Database", "built_in"]
 
@@ -15,7 +15,10 @@ _FOLDER = "schedules"
 
 
 class Database:
-    """The best record of each task: the last that was chosen in a network, or else the cheapest.
+    """The best record of each task.
+
+    That is the last one which was chosen in a network; or else the cheapest, those measured on
+    hardware before simulated ones.
 
     A task is found by all that its costs depend on; what was found for one that is merely alike is
     never given out.
@@ -62,6 +65,8 @@ def _before(record: Record, known: Record) -> bool:
     """Tell whether a record stands before another one that is older."""
     if record.chosen_in or known.chosen_in:
         return bool(record.chosen_in)
+    if (record.device in SIMULATED) != (known.device in SIMULATED):
+        return known.device in SIMULATED
     return (record.cost or 0.0) < (known.cost or 0.0)
 
 

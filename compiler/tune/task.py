@@ -13,7 +13,7 @@ from vdla.errors import InputError
 
 from .space import Point
 
-__all__ = ["FAILURES", "OK", "SCHEMA", "Record", "Task", "read_record"]
+__all__ = ["FAILURES", "OK", "SCHEMA", "SIMULATED", "Record", "Task", "read_record"]
 
 SCHEMA = 1
 """Of a record's JSON."""
@@ -21,6 +21,9 @@ SCHEMA = 1
 OK = "ok"
 FAILURES = ("does not fit", "does not lower", "wrong result", "crash", "time-out")
 """What becomes of a candidate, beside `OK`."""
+
+SIMULATED = ("cycle", "rtl")
+"""Devices that count the same cycles; a board's memory is another one."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Record:
         `OK` or one of `FAILURES`, and its text.
     tool : str
         Version of vdla that measured it.
+    device : str
+        Where it was measured: ``cycle``, ``rtl``, ``pynq``, ``cpu``.
     features : tuple of float
         Of its loop nest, as `vdla.compiler.tune.features.NAMES` names them, for models of other
         tasks; empty where no model asked for them.
@@ -85,6 +90,7 @@ class Record:
     status: str = OK
     reason: str = ""
     tool: str = ""
+    device: str = ""
     features: tuple[float, ...] = ()
     chosen_in: str = ""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vdla.errors import VdlaError
     from vdla.runtime.api import compile, load
     from vdla.runtime.sweep import sweep
+    from vdla.runtime.tune.run import tune
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ _LAZY = {
     "compile": "vdla.runtime.api",
     "load": "vdla.runtime.api",
     "sweep": "vdla.runtime.sweep",
+    "tune": "vdla.runtime.tune.run",
 }
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "compile",
     "load",
     "sweep",
+    "tune",
 ]
 
 

@@ -308,7 +308,7 @@ def sim(
     os.environ.update(dict.fromkeys(THREAD_SETTINGS, "1"))  # before numpy starts its threads
 
     from vdla.runtime import api
-    from vdla.runtime.cli.inputs import random_input
+    from vdla.runtime.inputs import random_input
 
     start = _cpu_seconds()
     with progress_bar("compiling") as progress:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.zoo import mobilenet_v1, resnet18
-from vdla.runtime.cli.inputs import random_input
+from vdla.runtime.inputs import random_input
 
 if TYPE_CHECKING:
     from vdla.config import Config

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from vdla.errors import InputError
-from vdla.runtime.cli.inputs import SEED, from_image, from_npy, from_npz, random_input
+from vdla.runtime.cli.inputs import from_image, from_npy, from_npz
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
@@ -34,6 +34,7 @@ from vdla.runtime.cli.streaming import read_labels, stream_images
 from vdla.runtime.cli.traces import TraceOption, trace_network, trace_of
 from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, note_empty, waves_of
 from vdla.runtime.devices import PROCESSOR
+from vdla.runtime.inputs import SEED, random_input
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -106,7 +107,7 @@ def execute(
     remote = host != (device or "")
     if remote and (target or cpu) and not _is_compiled(file):
         raise typer.BadParameter("a board on the network takes a compiled file: vdla compile first")
-    network = _network(file, target, cpu, bind, config, records)
+    network = _network(file, target, cpu, bind, config, records, threads)
     if labels is not None:
         network = network.labelled(read_labels(labels))
     if remote:
@@ -146,6 +147,7 @@ def _network(
     bind: list[str] | None,
     config: str | None,
     records: Path | None,
+    threads: int | None,
 ) -> Network:
     """Return the network of a compiled file, or compile one."""
     from vdla.runtime import api
@@ -165,6 +167,7 @@ def _network(
             config=read_config(config or DEFAULT_CONFIG),
             bind=read_bind(bind),
             records=records,
+            threads=threads or 1,
             progress=progress,
         )
 

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["from_image", "from_npy", "from_npz", "random_input"]
-
-SEED = 0
+__all__ = ["from_image", "from_npy", "from_npz"]
 
 
 def from_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -172,42 +170,3 @@ def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.
     shifted: npt.NDArray[Any] = (pixels + lowest).astype(kind)
     pixels_last = shifted.reshape(1, height, width, channels)
     return pixels_last.transpose(0, 3, 1, 2) if first else pixels_last
-
-
-def random_input(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return noise for a network's input, the same on every call.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        What the network takes, batch first.
-    dtype : dtype
-        What the network takes.
-
-    Returns
-    -------
-    numpy.ndarray
-        Of `shape` and of `dtype`: integers over the type's whole range, floats
-        of mean 0 and deviation 1.
-
-    Raises
-    ------
-    InputError
-        The type is neither of integers nor of floats.
-    """
-    import numpy as np
-
-    kind, source = np.dtype(dtype), np.random.default_rng(SEED)
-    if kind.kind == "f":
-        drawn: npt.NDArray[Any] = source.normal(0, 1, shape).astype(kind)
-        return drawn
-    if kind.kind not in "iu":
-        raise InputError(
-            f"Noise must go into an input of numbers, not of {kind}; "
-            "give the tensor with --input FILE.npy"
-        )
-    limits = np.iinfo(kind)
-    noise: npt.NDArray[Any] = source.integers(
-        limits.min, limits.max, shape, dtype=kind, endpoint=True
-    )
-    return noise

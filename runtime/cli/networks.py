@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdla.runtime.cli.inputs import random_input
+from vdla.runtime.inputs import random_input
 
 if TYPE_CHECKING:
     from vdla.config import Config

@@ -11,7 +11,7 @@ from typing import Any
 
 from vdla.config import PAPER, PYNQ_Z1, Config
 from vdla.runtime.cli.convolutions import measure
-from vdla.runtime.cli.inputs import random_input
+from vdla.runtime.inputs import random_input
 
 __all__ = ["CPU_MACS_A_SECOND", "measure_paper"]
 

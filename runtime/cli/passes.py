@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.compiler import passes as graph_passes
 from vdla.compiler.network import PASSES
 from vdla.module import Module, Pack, Relayout, Unpack
-from vdla.runtime.cli.inputs import random_input
+from vdla.runtime.inputs import random_input
 
 if TYPE_CHECKING:
     from vdla.config import Config

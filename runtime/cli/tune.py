@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from enum import Enum
 from math import inf
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vdla.errors import InputError, ProgramError
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
@@ -25,21 +23,18 @@ from vdla.runtime.cli.options import (
     read_place,
 )
 from vdla.runtime.cli.output import emit_json, note, progress_bar, show_table
-from vdla.runtime.cli.tune_table import live, rows_of, summary_of
+from vdla.runtime.cli.tune_table import cost_text, live, rows_of, summary_of
 
 if TYPE_CHECKING:
-    from vdla.runtime.tune.together import Together, Whole
-    from vdla.runtime.tune.tuning import Tuning
+    from vdla.runtime.tune.run import Tuned
 
 __all__ = ["tune"]
 
 _INTERRUPTED = 130
-_SECONDS, _WHOLE_SECONDS = 60.0, 600.0
-"""Longest time of a candidate and of a whole network, building included."""
 
 
 class Method(str, Enum):
-    """What proposes candidates."""
+    """What proposes candidates, as `vdla.runtime.tune.tuning.METHODS` has them."""
 
     ranking = "ranking"
     regression = "regression"
@@ -52,12 +47,21 @@ def tune(
     model: ModelArgument,
     device: Annotated[
         str,
-        typer.Option("--device", metavar="NAME", help="cycle: the cycle model, exact."),
+        typer.Option(
+            "--device",
+            metavar="NAME",
+            help="Where candidates are measured. cycle: the cycle model; rtl: the gateware, "
+            "simulated; pynq: the board that this is; pynq@HOST: one on the network; cpu: machine "
+            "code on this processor.",
+        ),
     ] = "cycle",
     config: ConfigOption = DEFAULT_CONFIG,
     bind: BindOption = None,
     place: PlaceOption = None,
     vthreads: VthreadsOption = 2,
+    threads: Annotated[
+        int, typer.Option("--threads", min=1, help="Of the network, on the device cpu.")
+    ] = 1,
     trials: Annotated[
         int, typer.Option("--trials", min=1, help="Candidates of each task, at most.")
     ] = 64,
@@ -82,6 +86,10 @@ def tune(
         int | None,
         typer.Option("--workers", min=1, help="Processes of this machine; one a core without."),
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="ADDRESS", help="A Dask scheduler's, tcp://HOST:8786."),
+    ] = None,
     batch: Annotated[
         int, typer.Option("--batch", min=2, help="Candidates proposed at a time.")
     ] = 8,
@@ -95,133 +103,75 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Search for faster schedules, on real measurements; what is interrupted keeps all of them."""
-    from vdla.processor import available_cores
-    from vdla.runtime.tune.accelerator import cycles
-    from vdla.runtime.tune.attempts import Attempts
-    from vdla.runtime.tune.jobs import accelerator_jobs
+    from vdla.runtime.tune import run
     from vdla.runtime.tune.log import Log
-    from vdla.runtime.tune.together import Whole
-    from vdla.runtime.tune.tuning import tune as run
 
-    if device != "cycle":
-        raise InputError(f"--device must be cycle, not {device!r}.")
-    log = Log(Path(f"{Path(model).stem}.tune.jsonl") if records is None else records)
-    known = _known(log, resume=resume)
-    settings = read_config(config)
-    asked: dict[str, Any] = {
-        "config": settings,
-        "bind": read_bind(bind),
-        "place": read_place(place),
-        "vthreads": vthreads,
-    }
-    with progress_bar("compiling") as progress:
-        jobs, graph = accelerator_jobs(model, progress=progress, **asked)
-    whole = Whole(graph, settings, vthreads, asked["place"])
-    workers = workers or available_cores()
+    file = Path(f"{Path(model).stem}.tune.jsonl") if records is None else records
+    _tell_left(Log(file), resume=resume)
+    settings = run.Settings(
+        device=device,
+        config=read_config(config),
+        bind=read_bind(bind),
+        place=read_place(place),
+        vthreads=vthreads,
+        threads=threads,
+        method=method.value,
+        trials=trials,
+        minutes=minutes,
+        batch=batch,
+        together=together,
+        workers=workers,
+        scheduler=scheduler,
+        seed=seed,
+    )
     deadline = inf if minutes is None else time.monotonic() + 60 * minutes
-    with ExitStack() as stack:
-        attempts = stack.enter_context(Attempts(cycles, workers or available_cores(), _SECONDS))
-        show = stack.enter_context(live(trials, deadline))
-        done = run(
-            jobs,
-            attempts,
-            log,
-            method=method.value,
-            trials=trials,
-            batch=batch,
-            deadline=deadline,
-            seed=seed,
-            told=show,
-        )
-    result = summary_of(done, log, known)
-    if not done.interrupted:
-        chosen = _choose(whole, done, workers, together, deadline)
-        log.append(chosen.chosen.values())
-        result |= {
-            "cycles_before": chosen.before,
-            "chosen": {key: dict(record.point) for key, record in chosen.chosen.items()},
-            "networks_tried": chosen.tried,
-        }
-        with progress_bar("checking"):
-            result["cycles"] = _check(whole, log.path)
+    with live(trials, deadline) as show, progress_bar("tuning") as progress:
+        result = run.tune(model, file, settings, resume=resume, told=show, progress=progress)
     if as_json:
-        emit_json(result)
+        emit_json(_summary(result))
     else:
-        columns, rows = rows_of(done)
-        show_table(columns, rows, text_columns=1)
-        _tell(result)
-    if done.interrupted:
+        _show(result)
+    if result.search.interrupted:
         raise typer.Exit(_INTERRUPTED)
 
 
-def _known(log: Any, *, resume: bool) -> int:
-    """Return how many records there are to go on from."""
-    if not log.path.exists():
-        return 0
-    read = log.read()
-    if not resume and (read.records or read.foreign):
-        raise InputError(
-            f"Records are kept in a file of their own, and {log.path} holds "
-            f"{len(read.records) + read.foreign:,} lines already: give --resume to go on from "
-            "them, or another file with --records."
-        )
-    if read.foreign:
+def _tell_left(log: Any, *, resume: bool) -> None:
+    """Say what of a file's lines is not gone on with."""
+    read = log.read() if resume else None
+    if read is not None and read.foreign:
         note(f"{log.path}: {read.foreign:,} records of another version are left alone")
-    if read.cut:
+    if read is not None and read.cut:
         note(f"{log.path}: the last record was cut off, and is measured again")
-    return len(read.records)
 
 
-def _choose(whole: Whole, done: Tuning, workers: int, most: int, deadline: float) -> Together:
-    """Choose schedules by the cycles of the whole network, unless it was interrupted."""
-    from vdla.runtime.tune.attempts import Attempts
-    from vdla.runtime.tune.together import choose_together, whole_cycles
-
-    with (
-        Attempts(whole_cycles, workers, _WHOLE_SECONDS) as attempts,
-        progress_bar("the whole network") as progress,
-    ):
-        return choose_together(
-            whole, done.jobs, attempts, most=most, deadline=deadline, told=progress
-        )
+def _summary(result: Tuned) -> dict[str, Any]:
+    summary = summary_of(result.search)
+    summary |= {"records": str(result.records), "known": result.known}
+    if result.before is not None:
+        summary |= {"before": result.before, "after": result.after, "gain": result.gain}
+    if result.whole is not None:
+        chosen = {key: dict(record.point) for key, record in result.whole.chosen.items()}
+        summary |= {"networks_tried": result.whole.tried, "chosen": chosen}
+    return summary
 
 
-def _check(whole: Whole, records: Path) -> int:
-    """Return the cycles of the tuned network, each layer compared with the interpreter."""
-    from vdla.runtime import api
-    from vdla.runtime.cli.inputs import random_input
-
-    network = api.compile(
-        whole.graph,
-        config=whole.config,
-        place=whole.place,
-        vthreads=whole.vthreads,
-        records=records,
-        cache=False,
-    )
-    images = {
-        name: random_input(tensor.shape, tensor.dtype) for name, tensor in network.inputs.items()
-    }
-    run = network.run(images, device="cycle", check=True)
-    if not run.bit_exact:
-        raise ProgramError(
-            f"A tuned network must compute what the interpreter does, and {run.first_difference}: "
-            f"leave {records} out, and report it"
-        )
-    return run.cycles or 0
-
-
-def _tell(result: dict[str, Any]) -> None:
-    rate = result["trials"] / result["seconds"] if result["seconds"] else 0.0
+def _show(result: Tuned) -> None:
+    columns, rows = rows_of(result.search)
+    show_table(columns, rows, text_columns=1)
+    summary = summary_of(result.search)
+    rate = summary["trials"] / summary["seconds"] if summary["seconds"] else 0.0
     typer.echo(
-        f"\n{result['trials']:,} candidates in {result['seconds']:.0f} s, {rate:.1f} a second"
+        f"\n{summary['trials']:,} candidates in {summary['seconds']:.0f} s, {rate:.1f} a second"
     )
-    for status, count in result["failures"].items():
+    for status, count in summary["failures"].items():
         typer.echo(f"{count:,} failed: {status}")
-    if "cycles" in result:
-        before, after = result["cycles_before"], result["cycles"]
+    if result.before is not None and result.after is not None:
+        unit = " cycles" if result.whole is not None else ""
+        checked = "; every layer equals the interpreter's" if result.whole is not None else ""
         typer.echo(
-            f"the whole network: {before:,.0f} cycles before, {after:,} now, "
-            f"{100 * (before - after) / before:.2f} % less; every layer equals the interpreter's"
+            f"the whole network: {cost_text(result.before)}{unit} before, "
+            f"{cost_text(result.after)}{unit} now, {result.gain:.4f} times as fast{checked}"
         )
-    note(f"records: {result['records']}; take them with --records {result['records']}")
+    elif result.search.interrupted:
+        note("interrupted: --resume goes on from here")
+    note(f"all measurements: {result.records}; take the schedules with --records {result.records}")

@@ -19,7 +19,7 @@ from vdla.compiler.tune.task import OK
 if TYPE_CHECKING:
     from vdla.runtime.tune.tuning import Job, Tuning
 
-__all__ = ["live", "rows_of", "summary_of"]
+__all__ = ["cost_text", "live", "rows_of", "summary_of"]
 
 _COLUMNS = ("operators", "trials", "before", "best", "saved", "predicted", "failed")
 _SHOWN = 24
@@ -47,13 +47,11 @@ def rows_of(state: Tuning) -> tuple[list[str], list[list[str]]]:
     return list(_COLUMNS), [_row(job) for job in jobs]
 
 
-def summary_of(state: Tuning, log: Any, known: int) -> dict[str, Any]:
+def summary_of(state: Tuning) -> dict[str, Any]:
     """Return the result, for JSON."""
     failures: Counter[str] = sum((job.failures for job in state.jobs), Counter())
     return {
-        "records": str(log.path),
         "trials": state.trials,
-        "known": known,
         "seconds": state.seconds,
         "interrupted": state.interrupted,
         "failures": dict(failures),
@@ -91,18 +89,21 @@ def _row(job: Job) -> list[str]:
     return [
         name,
         str(job.trials),
-        _cost(job.start),
-        _cost(job.best),
+        cost_text(job.start),
+        cost_text(job.best),
         saved,
-        "-" if predicted is None else _cost(predicted),
+        "-" if predicted is None else cost_text(predicted),
         str(failed) if failed else "-",
     ]
 
 
-def _cost(value: float) -> str:
+def cost_text(value: float) -> str:
+    """Return cycles, or seconds below one as milliseconds."""
     if value == inf:
         return "-"
-    return f"{value:,.0f}" if value >= 1 else f"{1e3 * value:.3f} ms"
+    if value >= 1:
+        return f"{value:,.0f}"
+    return f"{1e3 * value:.3f} ms" if value >= 1e-4 else f"{1e6 * value:.2f} us"
 
 
 def _picture(state: Tuning, trials: int, deadline: float) -> Group:
@@ -141,7 +142,7 @@ def _lines(console: Console) -> Callable[[Tuning], None]:
         job = state.doing
         console.print(
             f"{state.trials} candidates in {state.seconds:.0f} s; {job.nodes[0]}: best "
-            f"{_cost(job.best)}",
+            f"{cost_text(job.best)}",
             style="dim",
             markup=False,
             highlight=False,

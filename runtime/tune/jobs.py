@@ -15,9 +15,10 @@ from .tuning import Job
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
     from vdla.compiler.ops import LoweredNode
+    from vdla.compiler.targets.cpu import Target
     from vdla.runtime.network import Progress
 
-__all__ = ["accelerator_jobs"]
+__all__ = ["accelerator_jobs", "processor_jobs"]
 
 
 def accelerator_jobs(
@@ -66,3 +67,40 @@ def accelerator_jobs(
             f"{graph.name} has none: see vdla import for why."
         )
     return list(jobs.values()), graph
+
+
+def processor_jobs(
+    model: str | Path | Graph,
+    target: Target,
+    threads: int,
+    *,
+    bind: Mapping[str, int] | None = None,
+) -> tuple[list[Job], Graph]:
+    """Return a network's tasks on a processor, and the network's graph.
+
+    Parameters
+    ----------
+    model, bind
+        As `vdla.compile` takes them.
+    target : Target
+    threads : int
+
+    Raises
+    ------
+    InputError
+        Nothing of it can be tuned.
+    """
+    from vdla.compiler.cpu.template import templates_of
+
+    graph = api.read_graph(model, bind)
+    jobs = []
+    for template, often in templates_of(graph, target, threads):
+        rules = template.space[0]
+        nodes = [template.graph.nodes[0].name] * often
+        jobs.append(Job(template, nodes, rules, template.prior(rules)))
+    if not jobs:
+        raise InputError(
+            f"A network must have convolutions or dense layers to be tuned for a processor, and "
+            f"{graph.name} has none."
+        )
+    return jobs, graph

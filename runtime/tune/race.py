@@ -106,6 +106,7 @@ class Table:
                 outcome.status,
                 outcome.reason,
                 vdla.__version__,
+                "cpu" if template.unit == "seconds" else "cycle",
             )
             self._log.append([record])
         for k, place in enumerate(places):

@@ -99,6 +99,8 @@ class Search:
     runner : Runner
     log : Log, optional
         Where each record is kept as soon as it is there.
+    device : str
+        Where the runner measures.
     known : iterable of Record
         Of this task, measured before.
     told : callable
@@ -114,11 +116,13 @@ class Search:
         runner: Runner,
         log: Log | None = None,
         *,
+        device: str = "cycle",
         known: Iterable[Record] = (),
         told: Callable[[Found], None] = lambda found: None,
         spared: bool = True,
     ) -> None:
         self.template, self.method, self.found = template, method, Found()
+        self._device = device
         self._runner, self._log, self._told, self._spared = runner, log, told, spared
         space = template.space
         for record in known:
@@ -157,6 +161,7 @@ class Search:
                 outcome.status,
                 outcome.reason,
                 vdla.__version__,
+                self._device,
                 self._features(points[k]),
             )
             if self._log is not None:

@@ -15,12 +15,12 @@ from vdla.compiler.tune.guided import Guided, Known
 from vdla.compiler.tune.methods import Genetic, Grid, Method, Random
 from vdla.compiler.tune.model import Ranking, Regression
 from vdla.compiler.tune.space import Point
-from vdla.compiler.tune.task import OK, Record
+from vdla.compiler.tune.task import OK, SIMULATED, Record
 
 from .log import Log
 from .search import Runner, Search, Template
 
-__all__ = ["METHODS", "Job", "Tuning", "known_of", "method_of", "tune"]
+__all__ = ["METHODS", "Job", "Tuning", "known_of", "method_of", "search_jobs"]
 
 METHODS: Mapping[str, str] = {
     "ranking": "a model that learns the order of schedules, and annealing on what it predicts",
@@ -156,11 +156,12 @@ class Tuning:
         return time.monotonic() - self.begun
 
 
-def tune(
+def search_jobs(
     jobs: Sequence[Job],
     runner: Runner,
     log: Log,
     *,
+    device: str = "cycle",
     method: str = "ranking",
     trials: int = 64,
     batch: int = 8,
@@ -176,6 +177,9 @@ def tune(
     runner : Runner
     log : Log
         Records of these tasks are not measured again; those of others teach the model.
+    device : str
+        Where candidates are measured: what was measured on another one is measured again, but the
+        cycle model's count is the gateware's.
     method : str
         Of `METHODS`.
     trials : int
@@ -203,9 +207,15 @@ def tune(
             if job.search is None:
                 records = log.read().records
                 chosen = method_of(method, job.template, seed, known_of(records, job.template))
-                mine = [r for r in records if r.task.key == job.template.task.key]
+                key, alike = job.template.task.key, SIMULATED if device in SIMULATED else (device,)
                 job.search = Search(
-                    job.template, chosen, runner, log, known=mine, told=lambda _: told(state)
+                    job.template,
+                    chosen,
+                    runner,
+                    log,
+                    device=device,
+                    known=[r for r in records if r.task.key == key and r.device in alike],
+                    told=lambda _: told(state),
                 )
             job.step(min(batch, trials - job.trials))
     except KeyboardInterrupt:

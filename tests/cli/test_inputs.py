@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from vdla.errors import InputError
-from vdla.runtime.cli.inputs import from_image, from_npy, random_input
+from vdla.runtime.cli.inputs import from_image, from_npy
+from vdla.runtime.inputs import random_input
 
 SHAPE = (1, 4, 6, 3)
 

@@ -163,9 +163,9 @@ def test_a_scheduler_that_goes_away_is_one_error_and_everything_is_kept(tmp_path
                 process.kill()
                 process.wait()
 
-        with workers_of(address), Pool(square, 60.0, scheduler=address) as pool:
-            with pytest.raises(DeviceError, match=f"scheduler must stay, and {address} is gone: "):
-                search(Squares(), method, pool, log, trials=20, told=told)
+        gone = pytest.raises(DeviceError, match=f"scheduler must stay, and {address} is gone: ")
+        with workers_of(address), Pool(square, 60.0, scheduler=address) as pool, gone:
+            search(Squares(), method, pool, log, trials=20, told=told)
         assert len(log.read().records) == 5
     finally:
         process.kill()

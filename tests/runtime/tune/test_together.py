@@ -13,11 +13,11 @@ from vdla.compiler.tune.task import read_record
 from vdla.compiler.zoo import built_in
 from vdla.config import PYNQ_Z1
 from vdla.runtime import api
-from vdla.runtime.cli.inputs import random_input
+from vdla.runtime.inputs import random_input
 from vdla.runtime.tune.attempt import Outcome
 from vdla.runtime.tune.log import Log
 from vdla.runtime.tune.together import Whole, choose_together, whole_cycles
-from vdla.runtime.tune.tuning import Job, tune
+from vdla.runtime.tune.tuning import Job, search_jobs
 
 START = {"x": 0, "y": 0}
 
@@ -50,7 +50,7 @@ class Neighbours:
 def test_the_best_alone_gives_way_to_what_is_better_together(tmp_path: Path) -> None:
     templates = [Bowl(3), Bowl(7)]
     jobs = [Job(one, [str(one.least)], START, cost_of(one, START)) for one in templates]
-    tune(jobs, Here(), Log(tmp_path / "r.jsonl"), trials=144)
+    search_jobs(jobs, Here(), Log(tmp_path / "r.jsonl"), trials=144)
     network, whole = Neighbours(templates), Whole(built_in("digits"), PYNQ_Z1)
     found = choose_together(whole, jobs, network)
     assert found.before == sum(cost_of(one, START) for one in templates)

@@ -10,7 +10,7 @@ from tests.runtime.tune.fakes import Bowl, Here, cost_of
 from vdla.compiler.tune.features import NAMES
 from vdla.compiler.tune.task import Record
 from vdla.runtime.tune.log import Log
-from vdla.runtime.tune.tuning import METHODS, Job, known_of, tune
+from vdla.runtime.tune.tuning import METHODS, Job, known_of, search_jobs
 
 START = {"x": 0, "y": 0}
 
@@ -25,7 +25,7 @@ def jobs() -> list[Job]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_finds_what_is_better(method: str, tmp_path: Path) -> None:
-    done = tune(jobs(), Here(), Log(tmp_path / "r.jsonl"), method=method, trials=144)
+    done = search_jobs(jobs(), Here(), Log(tmp_path / "r.jsonl"), method=method, trials=144)
     for job in done.jobs:
         assert job.search is not None
         assert job.best == 100
@@ -38,7 +38,7 @@ def test_the_compilers_own_schedule_comes_first_of_the_task_that_costs_most(
     tmp_path: Path,
 ) -> None:
     runner, log = Here(), Log(tmp_path / "r.jsonl")
-    done = tune(jobs(), runner, log, trials=16, batch=4)
+    done = search_jobs(jobs(), runner, log, trials=16, batch=4)
     assert runner.asked[0] == START
     first = [record.task.shape["least"] for record in log.read().records[:8]]
     assert first == [7, 7, 7, 7, 3, 3, 3, 3]
@@ -48,10 +48,10 @@ def test_the_compilers_own_schedule_comes_first_of_the_task_that_costs_most(
 
 def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     log = Log(tmp_path / "r.jsonl")
-    tune(jobs(), Here(), log, trials=8)
+    search_jobs(jobs(), Here(), log, trials=8)
     before = log.read().records
     runner = Here()
-    done = tune(jobs(), runner, log, trials=8, seed=1)
+    done = search_jobs(jobs(), runner, log, trials=8, seed=1)
     asked = {(r.task.key, *r.point.values()) for r in log.read().records[len(before) :]}
     assert asked.isdisjoint((r.task.key, *r.point.values()) for r in before)
     assert START not in runner.asked
@@ -60,7 +60,7 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path) -> None:
     log = Log(tmp_path / "r.jsonl")
-    done = tune(jobs(), Here(stop_after=13), log, trials=64)
+    done = search_jobs(jobs(), Here(stop_after=13), log, trials=64)
     assert done.interrupted
     assert len(log.read().records) == 13
     assert done.trials <= 16
@@ -68,7 +68,7 @@ def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path) -> None:
 
 
 def test_no_batch_begins_after_the_deadline(tmp_path: Path) -> None:
-    done = tune(jobs(), Here(), Log(tmp_path / "r.jsonl"), deadline=0.0)
+    done = search_jobs(jobs(), Here(), Log(tmp_path / "r.jsonl"), deadline=0.0)
     assert done.trials == 0
     assert not done.interrupted
 

@@ -1,0 +1,312 @@
+"""A network tuned from end to end: its tasks searched, and their schedules chosen together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.arguments import whole_number
+from vdla.config import PYNQ_Z1, Config
+from vdla.errors import InputError, ProgramError
+from vdla.processor import available_cores
+from vdla.runtime import api
+from vdla.runtime.inputs import random_input
+from vdla.runtime.progress import Progress
+
+from .attempts import Attempts
+from .jobs import accelerator_jobs, processor_jobs
+from .log import Log
+from .pool import Pool
+from .runners import open_runner
+from .together import Together, Whole, choose_together, whole_cycles
+from .tuning import METHODS, Tuning, search_jobs
+
+if TYPE_CHECKING:
+    from vdla.compiler.graph import Graph
+    from vdla.runtime.network import Network
+
+__all__ = ["PROCESSOR", "Settings", "Tuned", "tune"]
+
+PROCESSOR = "cpu"
+"""The device of machine code."""
+
+_SECONDS, _WHOLE_SECONDS = 60.0, 600.0
+"""Longest time of a candidate and of a whole network, building included."""
+
+_SAMPLES = 21
+"""Of whole networks on the processor, with and without what was found, in turn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a network is tuned.
+
+    Attributes
+    ----------
+    device : str
+        ``cycle``, ``rtl``, ``pynq``, ``pynq@HOST``, or ``cpu``: this machine's processor.
+    config : Config
+        The accelerator's.
+    bind, place : mapping, optional
+    vthreads : int
+        As `vdla.compile` takes them.
+    threads : int
+        That a network on the processor runs on.
+    method : str
+        Of `vdla.runtime.tune.tuning.METHODS`.
+    trials : int
+        Candidates of each task, at most.
+    minutes : float, optional
+        After which no batch begins.
+    batch : int
+        Candidates proposed at a time.
+    together : int
+        Schedules of a task that are tried in the whole network.
+    workers : int, optional
+        Processes of this machine, by default one a core.
+    scheduler : str, optional
+        A Dask scheduler's address instead.
+    seed : int
+    """
+
+    device: str = "cycle"
+    config: Config = PYNQ_Z1
+    bind: Mapping[str, int] | None = None
+    place: Mapping[str, str] | None = None
+    vthreads: int = 2
+    threads: int = 1
+    method: str = "ranking"
+    trials: int = 64
+    minutes: float | None = None
+    batch: int = 8
+    together: int = 3
+    workers: int | None = None
+    scheduler: Any = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
+        for name in ("vthreads", "threads", "trials", "batch", "together"):
+            whole_number(name, getattr(self, name), "leave it out for the default")
+        if self.minutes is not None and not self.minutes >= 0:
+            raise InputError(f"minutes must be at least 0, not {self.minutes}.")
+        if self.device == PROCESSOR and self.place:
+            raise InputError(
+                f"place must be left out on the device cpu, where everything is on the processor, "
+                f"and it is {dict(self.place)!r}."
+            )
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning a network came to.
+
+    Attributes
+    ----------
+    search : Tuning
+        Its tasks and what was found for each.
+    records : Path
+        Where all measurements are; `vdla.compile` takes them.
+    known : int
+        Records that were there before.
+    before, after : float or None
+        Cycles of the whole network, or seconds on the processor, as it is compiled without and
+        with the records; None where it was interrupted.
+    whole : Together or None
+        What was chosen by the cycles of the whole network.
+    """
+
+    search: Tuning
+    records: Path
+    known: int
+    before: float | None = None
+    after: float | None = None
+    whole: Together | None = None
+
+    @property
+    def gain(self) -> float | None:
+        """How many times as fast the network is."""
+        return self.before / self.after if self.before and self.after else None
+
+
+def tune(
+    model: str | Path | Graph,
+    records: str | Path,
+    settings: Settings | None = None,
+    *,
+    resume: bool = False,
+    told: Callable[[Tuning], None] = lambda tuning: None,
+    progress: Progress = lambda done, total, doing: None,
+) -> Tuned:
+    """Search for faster schedules of a network's operators.
+
+    Whatever is measured is in the file of records as soon as it is there. What is interrupted from
+    the keyboard returns what it has found.
+
+    Parameters
+    ----------
+    model : str, Path or Graph
+        As `vdla.compile` takes it.
+    records : str or Path
+        A file, JSON lines.
+    settings : Settings, optional
+    resume : bool
+        Whether a file with records is gone on with, or refused.
+    told : callable
+        Called with the state after each candidate.
+    progress : callable
+        Called with the steps done, the steps in all and what is being worked on, before and after
+        the search.
+
+    Raises
+    ------
+    InputError
+        The file holds records and it is not to be gone on with, nothing of the network can be
+        tuned, or there is no such device.
+    DeviceError
+        A batch fails whole; what was measured before is kept.
+    ProgramError
+        The tuned network computes something else than the interpreter.
+    """
+    how, log = settings or Settings(), Log(Path(records))
+    known = _known(log, resume=resume)
+    deadline = inf if how.minutes is None else time.monotonic() + 60 * how.minutes
+    if how.device == PROCESSOR:
+        from vdla.compiler.targets.cpu import host_target
+
+        jobs, graph = processor_jobs(model, host_target(), how.threads, bind=how.bind)
+    else:
+        jobs, graph = accelerator_jobs(
+            model,
+            how.config,
+            bind=how.bind,
+            place=how.place,
+            vthreads=how.vthreads,
+            progress=progress,
+        )
+    with closing(_runner(how)) as runner:
+        found = search_jobs(
+            jobs,
+            runner,
+            log,
+            device=how.device.partition("@")[0],
+            method=how.method,
+            trials=how.trials,
+            batch=how.batch,
+            deadline=deadline,
+            seed=how.seed,
+            told=told,
+        )
+    result = Tuned(found, log.path, known)
+    if found.interrupted:
+        return result
+    try:
+        if how.device == PROCESSOR:
+            return _timed(result, graph, how)
+        return _together(result, graph, how, log, deadline, progress)
+    except KeyboardInterrupt:
+        found.interrupted = True
+        return result
+
+
+def _known(log: Log, *, resume: bool) -> int:
+    """Return how many records there are to go on from."""
+    read = log.read()
+    if not resume and (read.records or read.foreign):
+        raise InputError(
+            f"Records of a run are kept in a file of their own, and {log.path} holds "
+            f"{len(read.records) + read.foreign:,} lines already: resume from them with --resume, "
+            "or name another file with --records."
+        )
+    return len(read.records)
+
+
+def _runner(how: Settings) -> Attempts | Pool:
+    if how.device != PROCESSOR:
+        return open_runner(
+            how.device,
+            how.config,
+            seconds=_SECONDS,
+            workers=how.workers,
+            scheduler=how.scheduler,
+        )
+    from .processor import seconds
+
+    if how.scheduler is not None:
+        return Pool(seconds, _SECONDS, workers=how.workers, scheduler=how.scheduler)
+    workers = how.workers or max(1, available_cores() // how.threads)
+    return Attempts(seconds, workers, _SECONDS)
+
+
+def _together(
+    result: Tuned, graph: Graph, how: Settings, log: Log, deadline: float, progress: Progress
+) -> Tuned:
+    """Choose schedules by the cycles of the whole network, and check what it computes."""
+    whole = Whole(graph, how.config, how.vthreads, dict(how.place or {}))
+    with Attempts(whole_cycles, how.workers or available_cores(), _WHOLE_SECONDS) as runner:
+        chosen = choose_together(
+            whole,
+            result.search.jobs,
+            runner,
+            most=how.together,
+            deadline=deadline,
+            told=progress,
+        )
+    log.append(chosen.chosen.values())
+    progress(1, 1, "checking every layer")
+    network = api.compile(
+        graph,
+        config=how.config,
+        place=how.place,
+        vthreads=how.vthreads,
+        records=log.path,
+        cache=False,
+    )
+    run = network.run(_images(network), device="cycle", check=True)
+    if not run.bit_exact:
+        raise ProgramError(
+            f"A tuned network must compute what the interpreter does, and {run.first_difference} "
+            f"differs: do not take {log.path}, and report it"
+        )
+    return Tuned(
+        result.search, log.path, result.known, chosen.before, float(run.cycles or 0), chosen
+    )
+
+
+def _timed(result: Tuned, graph: Graph, how: Settings) -> Tuned:
+    """Time the network on the processor with and without the records, in turn."""
+    from statistics import median
+
+    both = [
+        api.compile(graph, target=PROCESSOR, records=file, threads=how.threads, cache=False)
+        for file in (None, result.records)
+    ]
+    images = _images(both[0])
+    ratios: list[float] = []
+    plain: list[float] = []
+    with ExitStack() as stack:
+        for network in both:
+            stack.enter_context(closing(network.to(PROCESSOR, threads=how.threads)))
+            network(images)
+        for _ in range(_SAMPLES):
+            taken = [_seconds(network, images) for network in both]
+            plain.append(taken[0])
+            ratios.append(taken[1] / taken[0])
+    seconds = median(plain)
+    return Tuned(result.search, result.records, result.known, seconds, seconds * median(ratios))
+
+
+def _seconds(network: Network, images: Any) -> float:
+    begin = time.perf_counter()
+    network(images)
+    return time.perf_counter() - begin
+
+
+def _images(network: Network) -> dict[str, Any]:
+    return {name: random_input(info.shape, info.dtype) for name, info in network.inputs.items()}
