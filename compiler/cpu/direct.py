@@ -92,9 +92,9 @@ class Layer:
         if site.node.op == "dense":
             data = data.reshape(data.shape[0], 1, 1, data.shape[1])
             return cls(True, data, (1, 1, *x.shape), (1, 1, x.shape[0]), flat=flat)
-        attrs = (site.attrs[name] for name in ("strides", "dilation", "padding"))
+        attrs = {name: site.attrs[name] for name in ("strides", "dilation", "padding")}
         batch, height, width, _ = site.output.shape
-        return cls(False, data, x.shape, (batch, height, width), *attrs, flat)
+        return cls(False, data, x.shape, (batch, height, width), **attrs, flat=flat)
 
     @property
     def tiled_size(self) -> tuple[int, int]:

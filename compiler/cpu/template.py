@@ -86,7 +86,9 @@ class CpuTemplate:
     @cached_property
     def choices(self) -> Choices:
         """What may be chosen."""
-        return Choices(head_of(self.graph, self.graph.nodes[0]), self.target, self.threads)
+        head = head_of(self.graph, self.graph.nodes[0])
+        assert head is not None
+        return Choices(head, self.target, self.threads)
 
     @cached_property
     def space(self) -> Space:
@@ -206,12 +208,14 @@ def _restored(
 
 def _weights(weight: Tensor, spread: float) -> Array:
     """Return weights of a spread, integers around their mean zero point."""
-    drawn = np.random.default_rng(0).standard_normal(weight.shape, np.float32) * np.float32(spread)
+    drawn: Array = np.random.default_rng(0).standard_normal(weight.shape, np.float32)
+    drawn *= np.float32(spread)
     if weight.dtype.kind == "f":
         return drawn.astype(weight.dtype)
     zero = 0 if weight.quant is None else round(float(weight.quant.zero_point.mean()))
     limits = np.iinfo(weight.dtype)
-    return np.clip(np.rint(drawn) + zero, limits.min, limits.max).astype(weight.dtype)
+    kept: Array = np.clip(np.rint(drawn) + zero, limits.min, limits.max)
+    return kept.astype(weight.dtype)
 
 
 def _described(graph: Graph, node: Node, numbers: dict[str, int]) -> str:

@@ -77,10 +77,11 @@ def seconds(template: CpuTemplate, point: Point, to_beat: float) -> float:
 
 def kept(samples: Sequence[float]) -> NDArray[np.float64]:
     """Return samples less those far outside the middle half of them."""
-    values = np.asarray(samples, np.float64)
+    values: NDArray[np.float64] = np.asarray(samples, np.float64)
     low, high = np.quantile(values, (0.25, 0.75))
     reach = _APART * (high - low)
-    return values[(values >= low - reach) & (values <= high + reach)]
+    inside: NDArray[np.float64] = values[(values >= low - reach) & (values <= high + reach)]
+    return inside
 
 
 class _Kernel:
@@ -143,10 +144,10 @@ class _Reference:
             given = dict(zip(self._graph.inputs, self.inputs, strict=True))
             self._expected = Interpreter(self._graph).run(given)[name]
         if output.dtype.kind != "f":
-            apart = int((output != self._expected).sum())
-            if apart:
+            wrong = int((output != self._expected).sum())
+            if wrong:
                 raise ProgramError(
-                    f"{name} must be equal to the interpreter's, and {apart} of its "
+                    f"{name} must be equal to the interpreter's, and {wrong} of its "
                     f"{output.size} values differ."
                 )
             return
