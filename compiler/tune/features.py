@@ -175,7 +175,7 @@ def _touch(
     if access.buffer.scope != "global":
         return
     size = _bytes(access.buffer.dtype)
-    inside, span, touched = [scalars * size], float(scalars), float(scalars)
+    inside, span, touched = [float(scalars * size)], float(scalars), float(scalars)
     for loop, step in zip(reversed(loops), reversed(steps), strict=True):
         if step:
             span += abs(step) * (loop.extent - 1)

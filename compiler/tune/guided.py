@@ -143,8 +143,8 @@ class Guided(Proposer):
             chains = [m if t else c for m, c, t in zip(moved, chains, taken, strict=True)]
             scores = np.where(taken, new, scores)
         self._chains = chains
-        new = (k for k in met if k not in self._taken)
-        return [k for k in new if self._feature(k) is not None]
+        left = (k for k in met if k not in self._taken)
+        return [k for k in left if self._feature(k) is not None]
 
     def _batch(self, met: Sequence[int], count: int) -> list[int]:
         """Choose points one by one, each the best less what it shares with those before it."""

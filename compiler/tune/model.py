@@ -93,4 +93,5 @@ class Ranking(_Trees):
 
 def _relevance(costs: Scores) -> Scores:
     """Return how much of the best's speed each has, in 32 steps: close ones need no order."""
-    return np.round(31 * costs.min() / costs)
+    relevance: Scores = np.round(31 * costs.min() / costs)
+    return relevance
