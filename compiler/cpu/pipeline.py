@@ -37,6 +37,8 @@ STEPS: Mapping[str, str] = {
     "memory": "activations that never live at the same time share memory",
 }
 """What can be left out, and what each does."""
+_CHOSEN = {"layout", "winograd", "pairs"}
+"""Those that records choose as well: without one of them, rules choose alone."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def compile_runs(
         Keys of `STEPS` to leave out.
     records : Database, optional
         What was tuned: a convolution whose task has a record is computed as that says, others by
-        rules.
+        rules; so are all where layout, winograd or pairs are left out.
     threads : int
         Of the tasks whose records are taken; the code itself runs on any number.
 
@@ -120,6 +122,8 @@ def compile_runs(
     ------
     LoweringError
         An operator cannot be compiled, or there is no step of such a name.
+    InputError
+        A record's point is none of its template's.
     """
     unknown = sorted(set(without) - set(STEPS))
     if unknown:
@@ -127,6 +131,7 @@ def compile_runs(
             f"A step that is left out must be one of {', '.join(STEPS)}, not "
             f"{', '.join(unknown)}: name one of these."
         )
+    known = None if _CHOSEN & set(without) else records
     module = ll.Module("network")
     kernels: dict[object, tuple[Any, int]] = {}
     blob = _Constants()
@@ -136,7 +141,7 @@ def compile_runs(
         calls = []
         inputs, outputs = _borders(graph, nodes)
         for part in _parts(graph, nodes, fused="fusion" not in without):
-            choice = recorded_choice(records, graph, part, target, threads)
+            choice = recorded_choice(known, graph, part, target, threads)
             made = group_kernel(graph, part, target, without, choice)
             args = (*made.inputs.values(), *made.constants, made.output)
             key = group_key(graph, part)

@@ -30,7 +30,8 @@ from .group import group_kernel, head_of, split_group
 __all__ = ["TEMPLATE_VERSION", "CpuTemplate", "recorded_choice", "task_of", "templates_of"]
 
 TEMPLATE_VERSION = 1
-"""Of the convolution's schedule template; records of another one are not used."""
+"""Of the template: another one where points, what is made of them, or estimates differ, by which
+costs are scaled; records of it are then not used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +144,21 @@ def templates_of(graph: Graph, target: Target, threads: int = 1) -> list[tuple[C
 def recorded_choice(
     records: Database | None, graph: Graph, nodes: Sequence[Node], target: Target, threads: int
 ) -> Choice | None:
-    """Return what the record of exactly this task chooses, None where there is none."""
-    if records is None or head_of(graph, nodes[0]) is None:
+    """Return what the record of exactly this task chooses, None where there is none.
+
+    Raises
+    ------
+    InputError
+        The record's point is none of the template's.
+    """
+    head = None if records is None else head_of(graph, nodes[0])
+    if records is None or head is None:
         return None
     record = records.find(task_of(graph, nodes, target, threads))
-    return None if record is None else choice_of(record.point)
+    if record is None:
+        return None
+    space = Space(asdict(choice) for choice in Choices(head, target, threads).every())
+    return choice_of(space[space.index(record.point)])
 
 
 def task_of(graph: Graph, nodes: Sequence[Node], target: Target, threads: int) -> Task:

@@ -19,6 +19,7 @@ from vdla.compiler.tune.database import Database
 from vdla.compiler.tune.features import NAMES
 from vdla.compiler.tune.space import Point
 from vdla.compiler.tune.task import Record
+from vdla.errors import InputError
 
 TARGET = Target.named("x86-64-avx2")
 
@@ -85,6 +86,18 @@ def test_a_record_chooses_for_its_own_task_and_for_no_other() -> None:
         assert chosen(alike, one, other).library == default.library
     assert template(graph, threads=2).task.key != one.task.key
     assert template(graph, Target.named("x86-64-avx512")).task.key != one.task.key
+
+
+def test_a_record_of_no_point_is_refused_and_steps_left_out_stay_out() -> None:
+    graph = convolution((1, 12, 12, 16), 32, 3, 1, (1, 1))
+    one = template(graph)
+    with pytest.raises(InputError, match=r"must be one of the space's \d+, and .*'block': 5"):
+        chosen(graph, one, {**one.space[0], "block": 5})
+    direct = next(point for point in one.space if point["algorithm"] == "direct")
+    records = Database([Record(one.task, direct, 1.0, one.unit)])
+    for step in ("layout", "winograd", "pairs"):
+        given = compile_runs(graph, [graph.nodes], TARGET, without=[step], records=records)
+        assert given.library == compile_runs(graph, [graph.nodes], TARGET, without=[step]).library
 
 
 def test_a_task_is_the_same_whatever_the_weights_and_in_every_process() -> None:
