@@ -20,6 +20,7 @@ from vdla.processor import (
     available_cpus,
     cpu_budget,
     features,
+    model_name,
 )
 
 
@@ -27,9 +28,11 @@ from vdla.processor import (
 def _fresh() -> Iterator[None]:
     architecture.cache_clear()
     features.cache_clear()
+    model_name.cache_clear()
     yield
     architecture.cache_clear()
     features.cache_clear()
+    model_name.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -102,6 +105,31 @@ def test_without_cpuinfo_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_p
     pretend_x86(monkeypatch, tmp_path)
     monkeypatch.setattr(processor, "_CPUINFO", tmp_path / "none")
     assert features() == frozenset()
+    assert model_name() == "x86-64"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        # Of two processors of one name, only the family and the model tell which.
+        (
+            "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC\n\n"
+            "processor\t: 1\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n",
+            "AMD EPYC, cpu family 25, model 1",
+        ),
+        (
+            "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd03\n",
+            "CPU implementer 0x41, CPU part 0xd03",
+        ),
+    ],
+)
+def test_a_processor_has_the_kernels_name(
+    text: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text(text, encoding="ascii")
+    monkeypatch.setattr(processor, "_CPUINFO", file)
+    assert model_name() == name
 
 
 @pytest.mark.parametrize(
