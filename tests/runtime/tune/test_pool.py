@@ -163,8 +163,11 @@ def test_a_scheduler_that_goes_away_is_one_error_and_everything_is_kept(tmp_path
                 process.kill()
                 process.wait()
 
-        gone = pytest.raises(DeviceError, match=f"scheduler must stay, and {address} is gone: ")
-        with workers_of(address), Pool(square, 60.0, scheduler=address) as pool, gone:
+        with (
+            workers_of(address),
+            Pool(square, 60.0, scheduler=address) as pool,
+            pytest.raises(DeviceError, match=f"scheduler must stay, and {address} is gone: "),
+        ):
             search(Squares(), method, pool, log, trials=20, told=told)
         assert len(log.read().records) == 5
     finally:
