@@ -20,11 +20,11 @@ __all__ = ["attempt_here", "build_here", "end_here", "run_here"]
 
 
 class _Place:
-    """A worker's thread: its sandbox, and the pool whose candidate was in it last."""
+    """A worker's thread: its sandbox, whose candidate was in it last, and who opened a device."""
 
     def __init__(self) -> None:
         self.sandbox = Sandbox()
-        self.owner = ""
+        self.owner = self.prepared = ""
 
 
 _own = threading.local()
@@ -92,14 +92,14 @@ def _used(owner: str) -> Iterator[_Place]:
         _own.place = _Place()
         _places.append(_own.place)
     place: _Place = _own.place
-    yield place
     place.owner = owner
+    yield place
 
 
 def _prepare(place: _Place, owner: str, measure: Any) -> None:
-    if place.owner != owner:
-        place.owner = owner
+    if place.prepared != owner:
         prepare(place.sandbox, measure)
+        place.prepared = owner
 
 
 def _outcome(found: Any) -> Outcome:

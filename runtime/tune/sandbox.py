@@ -60,6 +60,21 @@ class Sandbox:
         TimeLimitError
             It was killed.
         """
+        try:
+            if not self._sent(function, arguments, seconds):
+                self._sent(function, arguments, seconds)
+            if not self._pipe.poll(seconds):
+                self.close()
+                raise TimeLimitError(f"took over {seconds:g} s")
+            value, error = self._pipe.recv()
+        except (EOFError, OSError):
+            raise CrashError(self._ended()) from None
+        if error is not None:
+            raise error
+        return value
+
+    def _sent(self, function: Callable[..., Any], arguments: Any, seconds: float) -> bool:
+        """Hand a function over; tell whether it was taken, and not left by one that just ended."""
         if self._process is not None and not self._process.is_alive():
             self.close()  # killed, or idle for long
         if self._process is None:
@@ -70,15 +85,12 @@ class Sandbox:
                 self.close()
                 raise TimeLimitError(f"took over {_START_SECONDS:g} s to start")
             self._pipe.recv()
-            if not self._pipe.poll(seconds):
-                self.close()
-                raise TimeLimitError(f"took over {seconds:g} s")
-            value, error = self._pipe.recv()
         except (EOFError, OSError):
-            raise CrashError(self._ended()) from None
-        if error is not None:
-            raise error
-        return value
+            self._process.join()
+            if self._process.exitcode != 0:
+                raise
+            return False
+        return True
 
     def kill(self) -> None:
         """Kill the process, from any thread: what another one runs there ends as a crash."""

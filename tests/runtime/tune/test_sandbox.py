@@ -68,3 +68,19 @@ def test_a_process_whose_owner_is_gone_ends_by_itself(monkeypatch: pytest.Monkey
         process = sandbox._process
         process.join(timeout=20)
         assert (process.pid, process.exitcode) == (own, -signal.SIGALRM)
+
+
+def test_one_that_ended_for_being_idle_is_replaced() -> None:
+    with Sandbox() as sandbox:
+        first = sandbox.run(os.getpid, seconds=60)
+        sandbox._pipe.send((_leave, (), 60))  # as one does that has waited for long enough
+        sandbox._pipe.recv()
+        second = sandbox.run(os.getpid, seconds=60)
+        assert second != first
+        sandbox.kill()
+        sandbox._process.join()
+        assert sandbox.run(os.getpid, seconds=60) not in (first, second)
+
+
+def _leave() -> None:
+    os._exit(0)
