@@ -45,7 +45,8 @@ def local_client(workers: int, *, children: bool = False) -> Iterator[Client]:
     ----------
     workers : int
     children : bool
-        Whether workers may start processes of their own.
+        Whether workers may start processes of their own. From the keyboard they are then not
+        interrupted themselves: they have those to end.
 
     Raises
     ------
@@ -73,6 +74,8 @@ def local_client(workers: int, *, children: bool = False) -> Iterator[Client]:
         "distributed.worker.daemon": not children,
         "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
     }
+    if children:
+        settings["distributed.worker.preload"] = [f"{__package__}.uninterrupted"]
     before = dict(os.environ)
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(settings))

@@ -134,8 +134,9 @@ _SPARE_SECONDS = 5.0
 
 
 def _serve(pipe: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever has started it decides
     parent, idle = os.getppid(), 0.0
-    with suppress(EOFError, OSError, KeyboardInterrupt):
+    with suppress(EOFError, OSError):
         while idle < _IDLE_SECONDS:
             if not pipe.poll(_LOOK_SECONDS):
                 if os.getppid() != parent:

@@ -272,6 +272,7 @@ def test_an_interrupt_ends_everything_at_once(kind: str, tmp_path: Path) -> None
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert said.splitlines()[-1] == "KeyboardInterrupt"
+    assert said.count("Traceback") == 1
     assert len(Log(tmp_path / "records.jsonl").read().records) == 7
     deadline = time.monotonic() + 20
     while _left(process.pid) and time.monotonic() < deadline:
