@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from tests.compiler.ops import nodes
-from tests.runtime.tune.test_pool import scheduler as scheduler
-from tests.runtime.tune.test_pool import workers_of
 from vdla.compiler.ops import ConvTemplate
 from vdla.config import TINY
 from vdla.errors import DeviceError, InputError, ProgramError
@@ -19,7 +17,6 @@ from vdla.runtime.tune import devices
 from vdla.runtime.tune.accelerator import cycles
 from vdla.runtime.tune.attempts import Attempts
 from vdla.runtime.tune.devices import OnDevice, measure_on
-from vdla.runtime.tune.pool import Pool
 
 
 def template() -> ConvTemplate:
@@ -42,18 +39,6 @@ def test_a_device_counts_as_the_cycle_model_does(device: str) -> None:
     for point in some(made, 6):
         built = pickle.loads(pickle.dumps(measure.build(made, point)))
         assert measure.run(built, float("inf")) == cycles(made, point, 0.0)
-
-
-def test_others_build_what_a_worker_with_the_tag_runs(scheduler: str) -> None:
-    made = template()
-    points = some(made, 6)
-    with (
-        workers_of(scheduler),
-        workers_of(scheduler, "--no-nanny", "--resources", "pynq=1"),
-        Pool(OnDevice("cycle", TINY), 60.0, scheduler=scheduler, tag="pynq") as pool,
-    ):
-        found = {k: outcome.cost for k, outcome in pool.run(made, points, float("inf"))}
-    assert found == {k: cycles(made, point, 0.0) for k, point in enumerate(points)}
 
 
 @pytest.mark.rtl

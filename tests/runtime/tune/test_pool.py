@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,15 @@ import numpy as np
 import pytest
 
 from tests.conftest import ROOT
+from tests.runtime.tune.candidates import Apart, Marked, deadly, deadly_once, owner
+from tests.runtime.tune.test_devices import some, template
 from tests.runtime.tune.test_search import Squares, fragile, square
 from vdla.compiler.tune.methods import Grid
-from vdla.compiler.tune.space import Point
-from vdla.errors import DeviceError, LoweringError
+from vdla.config import TINY
+from vdla.errors import DeviceError
+from vdla.runtime.tune.accelerator import cycles
 from vdla.runtime.tune.attempt import Outcome
+from vdla.runtime.tune.devices import OnDevice
 from vdla.runtime.tune.log import Log
 from vdla.runtime.tune.pool import Pool
 from vdla.runtime.tune.search import Found, search
@@ -72,74 +76,15 @@ def test_a_pool_of_this_machine_is_as_its_processes_are(tmp_path: Path) -> None:
         assert len(kept.records) == 4
 
 
-@dataclass(frozen=True)
-class Marked(Squares):
-    """Leaves a mark where it is made of bytes."""
-
-    folder: str = ""
-
-    def __reduce__(self) -> Any:
-        return _unmarked, (self.folder,)
-
-
-def _unmarked(folder: str) -> Marked:
-    Path(folder, f"{os.getpid()}-{time.monotonic_ns()}").touch()
-    return Marked(folder)
-
-
-def owner(template: Any, point: Point, to_beat: float) -> float:
-    """Cost the number of the process whose sandbox this is."""
-    return float(_worker())
-
-
-def deadly(template: Any, point: Point, to_beat: float) -> float:
-    """End the worker that takes up point 3."""
-    if point["k"] == 3:
-        os.kill(_worker(), signal.SIGKILL)
-        time.sleep(60)
-    return square(template, point)
-
-
-def deadly_once(template: Any, point: Point, to_beat: float) -> float:
-    """End the worker that takes up point 3 first."""
-    died = Path(template.folder, "died")
-    if point["k"] == 3 and not died.exists():
-        died.touch()
-        return deadly(template, point, to_beat)
-    return square(template, point)
-
-
-def _worker() -> int:
-    """Return who has started the process that sandboxes are forked from."""
-    return int(Path(f"/proc/{os.getppid()}/stat").read_text().split()[3])
-
-
-def test_a_template_is_sent_once(scheduler: str, tmp_path: Path) -> None:
-    with workers_of(scheduler) as (worker,), Pool(owner, 60.0, scheduler=scheduler) as pool:
-        template = Marked(str(tmp_path))
-        for _ in range(2):
-            found = dict(pool.run(template, POINTS, 0.0))
-            assert {outcome.cost for outcome in found.values()} == {worker.pid}
-        made = [int(path.name.split("-")[0]) for path in tmp_path.iterdir()]
-    assert len(made) == 1
-    assert made != [worker.pid]  # but in its sandbox: a worker need not have what it is made of
-
-
-def test_a_candidate_whose_worker_dies_is_tried_on_another(scheduler: str, tmp_path: Path) -> None:
-    with (
-        workers_of(scheduler, count=2) as running,
-        Pool(deadly_once, 60.0, scheduler=scheduler) as pool,
-    ):
-        assert dict(pool.run(Marked(str(tmp_path)), POINTS, 0.0)) == COSTS
-        assert [worker.poll() for worker in running].count(None) == 1
-
-
-def test_a_candidate_that_takes_two_workers_down_is_given_up(scheduler: str) -> None:
-    with (
-        workers_of(scheduler, count=3) as running,
-        Pool(deadly, 60.0, scheduler=scheduler) as pool,
-    ):
-        found = dict(pool.run(Squares(), POINTS, 0.0))
+def test_a_candidate_whose_worker_dies_is_tried_on_another_once(
+    scheduler: str, tmp_path: Path
+) -> None:
+    with workers_of(scheduler, count=4) as running:
+        with Pool(deadly_once, 60.0, scheduler=scheduler) as pool:
+            assert dict(pool.run(Marked(str(tmp_path)), POINTS, 0.0)) == COSTS
+        assert [worker.poll() for worker in running].count(None) == 3
+        with Pool(deadly, 60.0, scheduler=scheduler) as pool:
+            found = dict(pool.run(Squares(), POINTS, 0.0))
         reason = "the workers that took it up ended, 2 of them: out of memory?"
         assert found == {**COSTS, 3: Outcome(None, "crash", reason)}
         assert [worker.poll() for worker in running].count(None) == 1
@@ -200,21 +145,9 @@ def test_a_worker_that_may_have_no_children_says_so(scheduler: str) -> None:
         list(pool.run(Squares(), POINTS, 0.0))
 
 
-class Apart:
-    """Built by one worker, and run by another."""
-
-    def build(self, template: Any, point: Point) -> tuple[int, Point]:
-        if point["k"] == 2:
-            raise LoweringError("no instruction for it")
-        return _worker(), point
-
-    def run(self, built: tuple[int, Point], to_beat: float) -> float:
-        if built[1]["k"] == 5:
-            os.abort()
-        return built[0] + 1e-9 * _worker()
-
-
-def test_boards_are_workers_with_a_tag_and_others_build_for_them(scheduler: str) -> None:
+def test_boards_are_workers_with_a_tag_and_others_build_for_them(
+    scheduler: str, tmp_path: Path
+) -> None:
     plain = ("--no-nanny", "--resources", "pynq=1")
     with (
         workers_of(scheduler) as (host,),
@@ -227,8 +160,17 @@ def test_boards_are_workers_with_a_tag_and_others_build_for_them(scheduler: str)
             assert {one.cost for one in found.values()} == {host.pid + 1e-9 * board.pid}
         with Pool(owner, 60.0, scheduler=scheduler, tag="pynq") as pool:
             assert [one.cost for _, one in pool.run(Squares(), POINTS, 0.0)] == [board.pid] * 8
-        with Pool(owner, 60.0, scheduler=scheduler) as pool:  # a board builds nothing
-            assert [one.cost for _, one in pool.run(Squares(), POINTS, 0.0)] == [host.pid] * 8
+        made = template()
+        points = some(made, 3)
+        with Pool(OnDevice("cycle", TINY), 60.0, scheduler=scheduler, tag="pynq") as pool:
+            found = dict(pool.run(made, points, inf))
+            assert [found[k].cost for k in range(3)] == [cycles(made, p, 0.0) for p in points]
+        with Pool(owner, 60.0, scheduler=scheduler) as pool:
+            marked = Marked(str(tmp_path))
+            for _ in range(2):  # a board builds nothing
+                assert [one.cost for _, one in pool.run(marked, POINTS, 0.0)] == [host.pid] * 8
+        (mark,) = tmp_path.iterdir()  # sent once, and read in the sandbox alone: a worker need
+        assert not mark.name.startswith(f"{host.pid}-")  # not have what it is made of
 
 
 SCRIPT = """
