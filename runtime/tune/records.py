@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Any
 
+from vdla.compiler.tune.database import Database
 from vdla.compiler.tune.task import OK, Record
 from vdla.errors import InputError
 
@@ -68,7 +69,8 @@ def prune(
     ----------
     log : Log
     keep : int, optional
-        How many records of each task stay, the cheapest; failures are not counted.
+        How many records of each task stay, the cheapest and the one that is taken; failures are
+        not counted.
     failures : bool
         Whether failures stay: they keep a search from trying them again.
     versions : bool
@@ -99,7 +101,7 @@ def prune(
         cheap: set[int] = set()
         for records in _by_task(held.records).values():
             fine = sorted((r for r in records if r.status == OK), key=_cost)
-            cheap.update(id(record) for record in fine[:keep])
+            cheap.update(id(record) for record in (*fine[:keep], *Database(records)))
         left = [
             record
             for record in held.records
@@ -114,7 +116,7 @@ def prune(
 
 
 def best(logs: Iterable[Log]) -> list[dict[str, Any]]:
-    """Return the cheapest record of each task, in the order of their names.
+    """Return the record of each task that is taken, in the order of their names.
 
     Returns
     -------
@@ -124,7 +126,7 @@ def best(logs: Iterable[Log]) -> list[dict[str, Any]]:
     """
     rows = []
     for records in _by_task(_all(logs)).values():
-        found = min((r for r in records if r.status == OK), key=_cost, default=None)
+        found = next(iter(Database(records)), None)
         if found is None:
             continue
         rows.append(

@@ -22,6 +22,24 @@ def test_the_cheapest_that_ran_is_found() -> None:
     assert found.point == {"rows": 2}
 
 
+def test_what_was_chosen_in_a_network_or_measured_on_hardware_goes_first() -> None:
+    alone, chosen = record(7, 1), replace(record(9, 2), chosen_in="net")
+    later = replace(record(8, 3), chosen_in="net")
+    board = replace(record(12, 4), device="pynq")
+    simulated = replace(record(5, 5), device="cycle")
+    for records, rows in (
+        ([alone, chosen], 2),
+        ([chosen, alone], 2),
+        ([chosen, later], 3),
+        ([simulated, board], 4),
+        ([board, simulated], 4),
+        ([chosen, board], 2),
+    ):
+        found = Database(records).find(TASK)
+        assert found is not None
+        assert found.point == {"rows": rows}
+
+
 def test_what_is_merely_alike_is_not() -> None:
     known = Database([record(9, 1)])
     assert known.find(replace(TASK, template=2)) is None
