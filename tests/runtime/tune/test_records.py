@@ -55,6 +55,9 @@ def test_the_best_stay_and_what_nobody_asked_to_drop(tmp_path: Path) -> None:
     read = log.read()
     assert read.records == [record(3), record(9, task=OTHER), record(4)]
     assert read.others == [FOREIGN]
+    log.append([record(8, chosen_in="resnet18"), record(7)])
+    assert records.prune(log, 1)["kept"] == 3
+    assert [one.cost for one in log.read().records] == [3, 9, 8]
     with pytest.raises(InputError, match="At least 1 record of a task must be kept, not 0"):
         records.prune(log, 0)
     with pytest.raises(InputError, match="and .*none is none: name one"):
