@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.arguments import whole_number
+from vdla.compiler.tune.task import SIMULATED
 from vdla.config import PYNQ_Z1, Config
 from vdla.errors import InputError, ProgramError
 from vdla.processor import available_cores
 from vdla.runtime import api
+from vdla.runtime.devices import HARDWARE
 from vdla.runtime.inputs import random_input
 from vdla.runtime.progress import Progress
 
@@ -94,6 +96,14 @@ class Settings:
             raise InputError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
         for name in ("vthreads", "threads", "trials", "batch", "together"):
             whole_number(name, getattr(self, name), "leave it out for the default")
+        if self.workers is not None:
+            whole_number("workers", self.workers, "leave it out for one a core")
+        name, _, host = self.device.partition("@")
+        if name not in (*SIMULATED, *HARDWARE, PROCESSOR) or (host and name not in HARDWARE):
+            raise InputError(
+                "Candidates must be measured on cycle, rtl, pynq, pynq@HOST or cpu, not "
+                f"{self.device!r}: name one of these."
+            )
         if self.minutes is not None and not self.minutes >= 0:
             raise InputError(f"minutes must be at least 0, not {self.minutes}.")
         if self.device == PROCESSOR and self.place:

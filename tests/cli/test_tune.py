@@ -57,7 +57,7 @@ def test_records_are_gone_on_with_only_if_asked_for(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--device", "gpu"), "must be measured on cycle, rtl, pynq or pynq@HOST, not 'gpu'"),
+        (("--device", "gpu"), "must be measured on cycle, rtl, pynq, pynq@HOST or cpu, not 'gpu'"),
         (("--device", "cpu", "--place", "*=cpu"), "place must be left out on the device cpu"),
         (("--method", "luck"), "'luck' is not one of"),
     ],
