@@ -27,7 +27,14 @@ from .choices import Choices
 from .define.site import Array
 from .group import group_kernel, head_of, split_group
 
-__all__ = ["TEMPLATE_VERSION", "CpuTemplate", "recorded_choice", "task_of", "templates_of"]
+__all__ = [
+    "TEMPLATE_VERSION",
+    "CpuTemplate",
+    "processor_of",
+    "recorded_choice",
+    "task_of",
+    "templates_of",
+]
 
 TEMPLATE_VERSION = 1
 """Of the template: another one where points, what is made of them, or estimates differ, by which
@@ -46,19 +53,23 @@ class CpuTemplate:
     threads : int
     spread : float
         Standard deviation of the weights, which are drawn anew in every process.
+    processor : str
+        What it is called: `processor_of` the target on the machine that asks.
     """
 
     graph: Graph
     target: Target
     threads: int = 1
     spread: float = 1.0
+    processor: str = ""
 
     unit = "seconds"
 
     def __reduce__(self) -> tuple[Any, ...]:
         weight = self.graph.nodes[0].inputs[1]
         tensors = [replace(t, data=None) if t.name == weight else t for t in self._tensors]
-        return _restored, (tensors, self.graph.nodes, self.target, self.threads, self.spread)
+        more = (self.target, self.threads, self.spread, self.processor)
+        return _restored, (tensors, self.graph.nodes, *more)
 
     @property
     def _tensors(self) -> tuple[Tensor, ...]:
@@ -77,12 +88,12 @@ class CpuTemplate:
         data = graph.tensors[nodes[0].inputs[1]].data
         spread = 1.0 if data is None else float(np.std(data, dtype=np.float64))
         tensors = [graph.tensors[name] for name in names]
-        return _restored(tensors, nodes, target, threads, spread)
+        return _restored(tensors, nodes, target, threads, spread, processor_of(target))
 
     @cached_property
     def task(self) -> Task:
         """The key of its records."""
-        return task_of(self.graph, self.graph.nodes, self.target, self.threads)
+        return _task(self.graph, self.graph.nodes, self.target, self.threads, self.processor)
 
     @cached_property
     def choices(self) -> Choices:
@@ -162,11 +173,25 @@ def recorded_choice(
 
 
 def task_of(graph: Graph, nodes: Sequence[Node], target: Target, threads: int) -> Task:
-    """Return the key of the records of a part of a group.
+    """Return the key of the records of a part of a group, on this machine's processor.
 
     It says what the time depends on: shapes, dtypes and attributes of the operators and how they
     are connected, and neither weights nor scales.
     """
+    return _task(graph, nodes, target, threads, processor_of(target))
+
+
+def processor_of(target: Target) -> str:
+    """Return what this machine's processor is called; "" where it does not run the target's code.
+
+    Records for other machines would need to say which: none are found for those yet.
+    """
+    return model_name() if supports(target) else ""
+
+
+def _task(
+    graph: Graph, nodes: Sequence[Node], target: Target, threads: int, processor: str
+) -> Task:
     numbers: dict[str, int] = {}
     for node in nodes:
         for name in (*node.inputs, *node.outputs):
@@ -183,7 +208,6 @@ def task_of(graph: Graph, nodes: Sequence[Node], target: Target, threads: int) -
     }
     if rest:
         shape["fused"] = [_described(graph, node, numbers) for node in rest]
-    mine = supports(target)
     return Task(
         "cpu.conv2d",
         TEMPLATE_VERSION,
@@ -195,7 +219,7 @@ def task_of(graph: Graph, nodes: Sequence[Node], target: Target, threads: int) -
             "vector_bits": target.vector_bits,
             "vector_registers": target.vector_registers,
             "threads": threads,
-            "processor": model_name() if mine else "",
+            "processor": processor,
         },
     )
 
@@ -206,6 +230,7 @@ def _restored(
     target: Target,
     threads: int,
     spread: float,
+    processor: str,
 ) -> CpuTemplate:
     """Return a template of some operators and all their tensors, the weights drawn anew."""
     made = {name for node in nodes for name in node.outputs}
@@ -214,7 +239,7 @@ def _restored(
     every[weight.name] = replace(weight, data=_weights(weight, spread))
     inputs = [t.name for t in every.values() if t.name not in made and not t.is_constant]
     graph = Graph("fragment", every, nodes, inputs, nodes[-1].outputs)
-    return CpuTemplate(graph, target, threads, spread)
+    return CpuTemplate(graph, target, threads, spread, processor)
 
 
 def _weights(weight: Tensor, spread: float) -> Array:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.cpu.pipeline import compile_runs
-from vdla.compiler.cpu.template import CpuTemplate
+from vdla.compiler.cpu.template import CpuTemplate, processor_of
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.tune.database import Database
 from vdla.compiler.tune.space import Point
 from vdla.compiler.tune.task import Record
-from vdla.errors import ProgramError
+from vdla.errors import DeviceError, ProgramError
+from vdla.processor import model_name
 from vdla.runtime.native import Library, aligned
 
 __all__ = ["kept", "seconds"]
@@ -65,7 +66,16 @@ def seconds(template: CpuTemplate, point: Point, to_beat: float) -> float:
     ------
     ProgramError
         Values differ from those of the reference interpreter.
+    DeviceError
+        The task is for another processor.
     """
+    here = processor_of(template.target)
+    if here != template.processor or not here:
+        raise DeviceError(
+            f"A candidate must be measured on the processor of its task, "
+            f"{template.processor or 'which runs no code of its target'}, and this is "
+            f"{model_name()}: tune on a machine of that kind."
+        )
     reference = _reference(template)
     nominal = template.prior(template.space[0])
     with _Kernel(template, point, reference.inputs) as kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -14,7 +15,7 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.cpu.target import host_target
 from vdla.compiler.tune.methods import Random
-from vdla.errors import ProgramError
+from vdla.errors import DeviceError, ProgramError
 from vdla.runtime.tune import processor
 from vdla.runtime.tune.attempts import Attempts
 from vdla.runtime.tune.processor import kept, seconds
@@ -57,6 +58,14 @@ def test_integers_are_measured_on_two_threads() -> None:
     net = Draft("whole", (1, 8, 12, 16))
     one = template(net.finish(net.conv("conv", "input", 24)), threads=2)
     assert 0 < seconds(one, one.space[len(one.space) // 2], inf) < 1
+
+
+def test_another_processor_measures_nothing() -> None:
+    one = template(convolution((1, 12, 12, 16), 32, 3, 1, (1, 1)))
+    elsewhere = replace(one, processor="another")
+    assert elsewhere.task.key != one.task.key
+    with pytest.raises(DeviceError, match=r"the processor of its task, another, and this is "):
+        seconds(elsewhere, one.space[0], inf)
 
 
 @pytest.mark.parametrize("kind", ["floats", "integers"])
