@@ -19,7 +19,7 @@ from vdla.compiler.tune.database import Database
 from vdla.compiler.tune.features import Features, features
 from vdla.compiler.tune.space import Point, Space
 from vdla.compiler.tune.task import Task
-from vdla.errors import LoweringError
+from vdla.errors import InputError, LoweringError
 from vdla.processor import model_name
 
 from .choice import Choice
@@ -102,6 +102,11 @@ class CpuTemplate:
         assert head is not None
         return Choices(head, self.target, self.threads)
 
+    @property
+    def default(self) -> Point:
+        """The point by rules."""
+        return asdict(self.choices.default)
+
     @cached_property
     def space(self) -> Space:
         """Every choice; the one by rules is the first."""
@@ -168,8 +173,14 @@ def recorded_choice(
     record = records.find(task_of(graph, nodes, target, threads))
     if record is None:
         return None
-    space = Space(asdict(choice) for choice in Choices(head, target, threads).every())
-    return choice_of(space[space.index(record.point)])
+    every = Choices(head, target, threads).every()
+    found = next((choice for choice in every if vars(choice) == dict(record.point)), None)
+    if found is None:
+        raise InputError(
+            f"A record's point must be one of the template's {len(every)}, and "
+            f"{dict(record.point)} is none: delete the record, or tune again."
+        )
+    return found
 
 
 def task_of(graph: Graph, nodes: Sequence[Node], target: Target, threads: int) -> Task:

@@ -77,7 +77,7 @@ def seconds(template: CpuTemplate, point: Point, to_beat: float) -> float:
             f"{model_name()}: tune on a machine of that kind."
         )
     reference = _reference(template)
-    nominal = template.prior(template.space[0])
+    nominal = template.prior(template.default)
     with _Kernel(template, point, reference.inputs) as kernel:
         cost = nominal * _ratio(kernel, reference.kernel, reference.inputs, to_beat / nominal)
         if cost < to_beat:
@@ -136,7 +136,7 @@ class _Reference:
         self.inputs = [
             _drawn(graph.tensors[n].shape, graph.tensors[n].dtype, rng) for n in graph.inputs
         ]
-        self.kernel = _Kernel(template, template.space[0], self.inputs)
+        self.kernel = _Kernel(template, template.default, self.inputs)
         self._graph = graph
         self._expected: Array | None = None
         self.check(self.kernel.output)

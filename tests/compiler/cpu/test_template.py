@@ -74,7 +74,8 @@ def test_a_record_chooses_for_its_own_task_and_for_no_other() -> None:
     graph = convolution((1, 12, 12, 16), 32, 3, 1, (1, 1))
     one = template(graph)
     rules = compile_runs(graph, [graph.nodes], TARGET).library
-    assert chosen(graph, one, one.space[0]).library == rules
+    assert one.space[0] == one.default
+    assert chosen(graph, one, one.default).library == rules
     other = next(point for point in one.space if point["algorithm"] == "direct")
     assert chosen(graph, one, other).library != rules
     for alike in (
@@ -91,7 +92,7 @@ def test_a_record_chooses_for_its_own_task_and_for_no_other() -> None:
 def test_a_record_of_no_point_is_refused_and_steps_left_out_stay_out() -> None:
     graph = convolution((1, 12, 12, 16), 32, 3, 1, (1, 1))
     one = template(graph)
-    with pytest.raises(InputError, match=r"must be one of the space's \d+, and .*'block': 5"):
+    with pytest.raises(InputError, match=r"one of the template's \d+, and .*'block': 5"):
         chosen(graph, one, {**one.space[0], "block": 5})
     direct = next(point for point in one.space if point["algorithm"] == "direct")
     records = Database([Record(one.task, direct, 1.0, one.unit)])
