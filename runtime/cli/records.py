@@ -106,7 +106,7 @@ def best(files: _Files, as_json: JsonOption = False) -> None:
         ]
         for row in rows
     ]
-    show_table(columns, table, text_columns=3)
+    show_table(columns, table, text_columns=0)
 
 
 @app.command("stats")
@@ -134,7 +134,7 @@ def stats(files: _Files, as_json: JsonOption = False) -> None:
         ]
         for row in rows
     ]
-    show_table(columns, table, text_columns=3)
+    show_table(columns, table, text_columns=0)
 
 
 def _opened(files: Sequence[Path]) -> list[Log]:

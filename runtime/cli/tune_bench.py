@@ -134,11 +134,12 @@ def _accelerated(config: Config, shapes: list[str] | None) -> Iterator[tuple[str
     from vdla.compiler.ops import ConvTemplate
     from vdla.compiler.zoo import resnet18
     from vdla.runtime.cli.convolutions import SHAPES
+    from vdla.runtime.tune.remembered import Remembered
 
     _check(shapes, SHAPES)
     graph = prepare(resnet18(), config).graph
     for name in shapes or SHAPES:
-        yield name, ConvTemplate.of(graph, graph.node(SHAPES[name][0]), config)
+        yield name, Remembered(ConvTemplate.of(graph, graph.node(SHAPES[name][0]), config))
 
 
 def _compiled(config: Config, shapes: list[str] | None) -> Iterator[tuple[str, Template]]:
@@ -146,11 +147,12 @@ def _compiled(config: Config, shapes: list[str] | None) -> Iterator[tuple[str, T
     from vdla.compiler.onnx import import_onnx
     from vdla.compiler.targets.cpu import host_target
     from vdla.runtime.cli.chains import CHAINED, chain
+    from vdla.runtime.tune.remembered import Remembered
 
     _check(shapes, CHAINED)
     for name in shapes or ("C2", "C6", "C9", "C12"):
         ((template, _),) = templates_of(import_onnx(chain(CHAINED[name], 1)), host_target())
-        yield name, template
+        yield name, Remembered(template)
 
 
 def _check(shapes: list[str] | None, known: Iterable[str]) -> None:

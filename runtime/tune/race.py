@@ -85,7 +85,7 @@ class Table:
             if not left:
                 return
             some = left[:_BATCH]
-            for _ in self.run(self.template, [space[k] for k in some], inf):
+            for _ in self.run(self.template, [space[k] for k in some], self.best):
                 pass
 
     def run(

@@ -136,7 +136,7 @@ def best(logs: Iterable[Log]) -> list[dict[str, Any]]:
                 "unit": found.unit,
                 "point": dict(found.point),
                 "tool": found.tool,
-                "trials": len(records),
+                "trials": sum(not record.chosen_in for record in records),
             }
         )
     return sorted(rows, key=_name)
@@ -153,11 +153,12 @@ def stats(logs: Iterable[Log]) -> list[dict[str, Any]]:
     """
     rows = []
     for records in _by_task(_all(logs)).values():
-        costs = [_cost(record) for record in records if record.status == OK]
+        good = [r for r in records if r.status == OK and not r.chosen_in]
+        costs = [_cost(record) for record in good]
         rows.append(
             {
                 **_described(records[0]),
-                "trials": len(records),
+                "trials": sum(not record.chosen_in for record in records),
                 "ok": len(costs),
                 "failures": dict(Counter(r.status for r in records if r.status != OK)),
                 "best": min(costs, default=None),

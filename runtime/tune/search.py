@@ -132,7 +132,8 @@ class Search:
             for record in self.found.records
             if (point := space.get(record.point)) is not None
         }
-        method.tell(list(costs), list(costs.values()))
+        order = sorted(costs)
+        method.tell(order, [costs[point] for point in order])
         self._floors = np.array([template.floor(point) for point in space])
         self._drop()
 

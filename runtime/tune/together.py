@@ -151,7 +151,8 @@ def _best(job: Job, count: int) -> list[Record]:
         return []
     good = [r for r in job.search.found.records if r.status == OK and r.cost is not None]
     once = {job.template.space.get(record.point): record for record in good}
-    return sorted(once.values(), key=lambda record: record.cost or inf)[:count]
+    ordered = sorted(once.items(), key=lambda one: (one[1].cost or inf, one[0] or 0))
+    return [record for _, record in ordered[:count]]
 
 
 def _before(jobs: Sequence[Job], whole: Whole) -> dict[str, Record]:

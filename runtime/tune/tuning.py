@@ -32,7 +32,7 @@ METHODS: Mapping[str, str] = {
 """What proposes candidates, by name."""
 
 _KNOWN = 2000
-"""Records of other tasks that a model learns from, at most."""
+"""Records of other tasks that a model learns from, at most; of more, every second or third."""
 
 _HOPE, _FADING = 0.05, 0.6
 """What a batch is hoped to gain, and what is left of that after each that did not."""
@@ -111,14 +111,17 @@ class Job:
             if known and known[0] is not None:
                 self.start, first = known[0], []
         before = self.best
-        points = [*first, *(p for p in self.search.propose(count - len(first)) if p not in first)]
+        if first:
+            self.search.method.drop(first)  # it is measured anyway
+        points = [*first, *self.search.propose(count - len(first))]
         if not points:
             self._ended = True
             return
-        self.trials += len(points)
+        measured = len(found.records)
         try:
             self.search.attempt(points)
         finally:
+            self.trials += len(found.records) - measured
             if first:
                 costs = [r.cost for r in found.records if r.point == self.point and r.status == OK]
                 self.start = costs[0] if costs and costs[0] is not None else self.best
@@ -245,15 +248,18 @@ def method_of(name: str, template: Template, seed: int, known: Known | None = No
 
 def known_of(records: Sequence[Record], template: Template) -> Known | None:
     """Return what records of other tasks teach a model; None where there are none."""
+    # In an order that does not depend on which candidate was done first: nor does the model then.
+    ordered = sorted(records, key=lambda record: (record.task.key, record.to_json()))
     others = [
         record
-        for record in records
+        for record in ordered
         if record.status == OK
         and record.cost is not None
         and len(record.features) == len(NAMES)
         and record.unit == template.unit
         and record.task.key != template.task.key
-    ][-_KNOWN:]
+    ]
+    others = others[:: -(-len(others) // _KNOWN)] if others else []
     if not others:
         return None
     groups = {key: n for n, key in enumerate(dict.fromkeys(r.task.key for r in others))}

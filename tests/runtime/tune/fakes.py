@@ -55,12 +55,14 @@ class Here:
     """Measures in this process, and remembers what it was asked."""
 
     stop_after: int | None = None
+    backwards: bool = False
     asked: list[Point] = field(default_factory=list)
 
     def run(
         self, template: Any, points: Sequence[Point], to_beat: float
     ) -> Iterator[tuple[int, Outcome]]:
-        for k, point in enumerate(points):
+        order = list(enumerate(points))
+        for k, point in reversed(order) if self.backwards else order:
             if self.stop_after is not None and len(self.asked) >= self.stop_after:
                 raise KeyboardInterrupt
             self.asked.append(point)

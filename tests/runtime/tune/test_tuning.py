@@ -63,8 +63,18 @@ def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path) -> None:
     done = search_jobs(jobs(), Here(stop_after=13), log, trials=64)
     assert done.interrupted
     assert len(log.read().records) == 13
-    assert done.trials <= 16
+    assert done.trials == 13
     assert all(job.start < float("inf") for job in done.jobs if job.search is not None)
+
+
+def test_which_candidate_is_done_first_has_no_part_in_the_search(tmp_path: Path) -> None:
+    found = []
+    for backwards in (False, True):
+        log = Log(tmp_path / f"{backwards}.jsonl")
+        search_jobs(jobs(), Here(backwards=backwards), log, trials=40)
+        search_jobs(jobs(), Here(backwards=backwards), log, trials=16)
+        found.append(sorted(record.to_json() for record in log.read().records))
+    assert found[0] == found[1]
 
 
 def test_no_batch_begins_after_the_deadline(tmp_path: Path) -> None:
