@@ -101,31 +101,35 @@ class Job:
         return self.trials < trials and not self._ended
 
     def step(self, count: int) -> None:
-        """Measure a batch."""
+        """Measure a batch; before the first one what the compiler takes, which is then to beat."""
         assert self.search is not None
-        space, found = self.template.space, self.search.found
-        own = space.get(self.point)
-        first = [] if self.start < inf or own is None else [own]
-        if first:
-            known = [r.cost for r in found.records if r.point == self.point and r.status == OK]
-            if known and known[0] is not None:
-                self.start, first = known[0], []
+        if self.start == inf:
+            count -= self._begin(self.search)
         before = self.best
-        if first:
-            self.search.method.drop(first)  # it is measured anyway
-        points = [*first, *self.search.propose(count - len(first))]
-        if not points:
-            self._ended = True
-            return
-        measured = len(found.records)
-        try:
-            self.search.attempt(points)
-        finally:
-            self.trials += len(found.records) - measured
-            if first:
-                costs = [r.cost for r in found.records if r.point == self.point and r.status == OK]
-                self.start = costs[0] if costs and costs[0] is not None else self.best
+        points = self.search.propose(count) if count > 0 else []
+        if points:
+            self._attempt(self.search, points)
+        self._ended = not points and count > 0
         self._idle = 0 if self.best < before else self._idle + 1
+
+    def _begin(self, search: Search) -> int:
+        """Find out what the compiler's own schedule costs; return how many candidates that took."""
+        known = [r for r in search.found.records if r.point == self.point]
+        own = search.template.space.get(self.point)
+        if own is not None and not known:
+            search.method.drop([own])
+            self._attempt(search, [own])
+            known = search.found.records[-1:]
+        costs = [r.cost for r in known if r.status == OK and r.cost is not None]
+        self.start = costs[0] if costs else self.best
+        return self.trials
+
+    def _attempt(self, search: Search, points: Sequence[int]) -> None:
+        measured = len(search.found.records)
+        try:
+            search.attempt(points)
+        finally:
+            self.trials += len(search.found.records) - measured
 
 
 @dataclass
