@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.arguments import sizes_by_name, whole_number
 from vdla.config import PYNQ_Z1, Config
-from vdla.errors import InputError, ModelError
+from vdla.errors import InputError, ModelError, VdlaWarning
 from vdla.module import Module
 from vdla.module import load as load_module
 from vdla.runtime.modules import fingerprint, kept
@@ -39,7 +40,7 @@ def compile(
     vthreads: int = 2,
     place: Mapping[str, str] | None = None,
     rank: str = "estimate",
-    records: str | Path | None = None,
+    records: str | Path | Database | None = None,
     threads: int = 1,
     without: Collection[str] = (),
     cache: bool = True,
@@ -74,7 +75,7 @@ def compile(
     rank : str
         What chooses among the schedules of a convolution: ``estimate``, the compiler's analytic
         one, or ``cycle``, the cycle model on the best of those, which takes minutes.
-    records : str or Path, optional
+    records : str, Path or Database, optional
         A file of schedules that tuning has found, as `vdla tune` writes it: each is taken where
         shape, configuration and template are those that it was found for, before those that come
         with vdla.
@@ -201,16 +202,19 @@ def read_graph(
     return built_in(str(model))
 
 
-def _records(file: str | Path | None) -> Database:
+def _records(file: str | Path | Database | None) -> Database:
     from vdla.compiler.tune.database import Database
     from vdla.runtime.tune.log import Log
 
-    if file is None:
-        return Database()
+    if file is None or isinstance(file, Database):
+        return file or Database()
     path = Path(file)
     if not path.is_file():
         raise InputError(f"records must be a file that tuning wrote, and {path} is none: name it.")
-    return Database(Log(path).read().records)
+    read = Log(path).read()
+    for sentence in read.said(path):
+        warnings.warn(sentence, VdlaWarning, stacklevel=3)
+    return Database(read.records)
 
 
 def _placed_for(target: str, place: Mapping[str, str] | None) -> Mapping[str, str] | None:

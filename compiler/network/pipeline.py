@@ -100,7 +100,7 @@ def compile_graph(
     """
     _check_passes(without)
     known = built_in() if records is None else records.over(built_in())
-    scheduling = Scheduling(vthreads, rank, known)
+    scheduling = Scheduling(vthreads, rank, known, graph.name)
     prepared = prepare(graph, config, scheduling=scheduling, place=place, without=without)
     graph, placed = prepared.graph, devices(prepared.graph, prepared.placements)
     mine = [n for n in graph.nodes if placed[n.name] == VDLA and not is_view(graph, n)]

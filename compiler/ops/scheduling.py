@@ -29,8 +29,11 @@ class Scheduling:
         cycles``; then nothing is taken from records.
     records : Database
         Schedules that were found before, for the shapes that they were found for.
+    network : str
+        Whose choices among them go first.
     """
 
     vthreads: int = 2
     rank: Measure | None = None
     records: Database = field(default_factory=built_in)
+    network: str = ""

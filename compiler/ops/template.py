@@ -147,7 +147,7 @@ class ConvTemplate:
         """
         rank = scheduling.rank
         if rank is None:
-            known = scheduling.records.find(self.task)
+            known = scheduling.records.find(self.task, scheduling.network)
             if known is not None and known.cost is not None:
                 return self._fitting(known.point), round(known.cost)
         return choose_tile(
@@ -172,17 +172,27 @@ class ConvTemplate:
         )
 
     def _fitting(self, point: Point) -> ConvTile:
-        try:
-            tile = _tile(point)
-            good = fits(self.conv, tile, self.config)
-        except (TypeError, ValueError, ZeroDivisionError):
-            good = False
-        if not good:
+        if not self._is_tile(point) or not fits(self.conv, _tile(point), self.config):
             raise InputError(
                 f"A record's tile must fit {self.config.name}, and {dict(point)} does not, for "
                 f"{self.task.name}: leave that record out, or tune again."
             )
-        return tile
+        return _tile(point)
+
+    def _is_tile(self, point: Point) -> bool:
+        """Tell whether knobs are those of a tile, each of its kind."""
+        conv = self.conv
+        most = {
+            "out_blocks": conv.out_blocks,
+            "rows": conv.out_height,
+            "columns": conv.out_width,
+            "in_blocks": conv.reduction_blocks,
+        }
+        if set(point) != {one.name for one in fields(ConvTile)}:
+            return False
+        whole = all(type(point[name]) is int and 1 <= point[name] <= m for name, m in most.items())
+        flags = (type(point[name]) is bool for name in ("weights_outside", "params_inside"))
+        return whole and all(flags) and point["thread_axis"] in ("none", "out", "rows")
 
     @cached_property
     def _parts(self) -> tuple[Conv2d, ConvTensors, dict[Tensor, Array]]:

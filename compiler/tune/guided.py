@@ -19,6 +19,8 @@ _HOT, _COLD = 1.0, 0.1
 """Temperatures of a round, in spreads of the scores of what was measured."""
 _DOUBT = 0.5
 """Spreads of the ensemble by which a point may be better than its mean says."""
+_LEAST = 1e-12
+"""A cost that logarithms and ratios can be taken of."""
 _WORST = 1e3
 """A score beyond any that a model gives."""
 _ALIKE = 0.3
@@ -111,7 +113,7 @@ class Guided(Proposer):
         points = [k for k in self._costs if self._feature(k) is not None]
         costs = np.array([self._costs[k] for k in points])
         worst = costs[np.isfinite(costs)].max(initial=1.0)
-        costs = np.where(np.isfinite(costs), costs, 4 * worst)
+        costs = np.maximum(np.where(np.isfinite(costs), costs, 4 * worst), _LEAST)
         features = [self._feature(k) for k in points]
         groups = np.zeros(len(points), np.int64)
         rows = np.array(features, np.float32)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 from vdla.errors import InputError
 
 from .space import Point
 
-__all__ = ["FAILURES", "OK", "SCHEMA", "SIMULATED", "Record", "Task", "read_record"]
+__all__ = ["FAILURES", "OK", "SCHEMA", "SIMULATED", "WRONG", "Record", "Task", "read_record"]
 
 SCHEMA = 1
 """Of a record's JSON."""
 
 OK = "ok"
-FAILURES = ("does not fit", "does not lower", "wrong result", "crash", "time-out")
+WRONG = "wrong result"
+FAILURES = ("does not fit", "does not lower", WRONG, "crash", "time-out")
 """What becomes of a candidate, beside `OK`."""
 
 SIMULATED = ("cycle", "rtl")
@@ -105,7 +107,7 @@ def read_record(line: str) -> Record | None:
     Raises
     ------
     InputError
-        The line is no record.
+        The line is no record, or a field of it cannot be.
     """
     try:
         found = json.loads(line)
@@ -116,10 +118,76 @@ def read_record(line: str) -> Record | None:
         task = Task(**found.pop("task"))
         names = {one.name for one in fields(Record)} - {"task"}
         record = Record(task, **{name: found[name] for name in names})
-        record = replace(record, features=tuple(map(float, record.features)))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"A record must be a line of JSON with all its fields: {error}") from None
-    return record if task.key == key else None
+    for name, holds in _HOLDS.items():
+        value = getattr(task if name in _OF_TASKS else record, name)
+        if not holds(value):
+            raise InputError(
+                f"A record's {name} must be {_WORDS[name]}, not {_shortened(value)}: leave the "
+                "line out."
+            )
+    if (record.status == OK) != (record.cost is not None):
+        raise InputError(
+            f"A record must have a cost if it is {OK}, and only then, and this one is "
+            f"{record.status} with {record.cost}: leave the line out."
+        )
+    return replace(record, features=tuple(record.features)) if task.key == key else None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+_OF_TASKS = ("operator", "template", "shape", "target")
+_HOLDS: Mapping[str, Callable[[Any], bool]] = {
+    "operator": _is_text,
+    "template": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "shape": _is_object,
+    "target": _is_object,
+    "point": lambda value: (
+        _is_object(value) and all(isinstance(one, (int, str)) for one in value.values())
+    ),
+    "cost": lambda value: value is None or (_is_number(value) and value >= 0),
+    "unit": lambda value: value in ("cycles", "seconds"),
+    "status": lambda value: value in (OK, *FAILURES),
+    "reason": _is_text,
+    "tool": _is_text,
+    "device": _is_text,
+    "features": lambda value: isinstance(value, list) and all(map(_is_number, value)),
+    "chosen_in": _is_text,
+}
+_WORDS: Mapping[str, str] = {
+    "operator": "a text",
+    "template": "an integer",
+    "shape": "an object",
+    "target": "an object",
+    "point": "an object of integers, texts and booleans",
+    "cost": "a number of at least 0 or null",
+    "unit": "cycles or seconds",
+    "status": ", ".join((OK, *FAILURES)),
+    "reason": "a text",
+    "tool": "a text",
+    "device": "a text",
+    "features": "a list of numbers",
+    "chosen_in": "a text",
+}
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+
+
+_MOST_CHARACTERS = 60
 
 
 def _text(value: Mapping[str, Any]) -> str:

@@ -138,10 +138,8 @@ def tune(
 def _tell_left(log: Any, *, resume: bool) -> None:
     """Say what of a file's lines is not gone on with."""
     read = log.read() if resume else None
-    if read is not None and read.foreign:
-        note(f"{log.path}: {read.foreign:,} records of another version are left alone")
-    if read is not None and read.cut:
-        note(f"{log.path}: the last record was cut off, and is measured again")
+    for sentence in [] if read is None else read.said(log.path):
+        note(sentence)
 
 
 def _summary(result: Tuned) -> dict[str, Any]:
@@ -172,6 +170,9 @@ def _show(result: Tuned) -> None:
             f"the whole network: {cost_text(result.before)}{unit} before, "
             f"{cost_text(result.after)}{unit} now, {result.gain:.4f} times as fast{checked}"
         )
-    elif result.search.interrupted:
+    if not result.records.exists():
+        note("nothing was measured")
+        return
+    if result.search.interrupted:
         note("interrupted: --resume goes on from here")
     note(f"all measurements: {result.records}; take the schedules with --records {result.records}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vdla.compiler.tune.space import Point
-from vdla.compiler.tune.task import OK
+from vdla.compiler.tune.task import OK, WRONG
 from vdla.errors import DeviceError, LoweringError, ProgramError, VdlaError
 
 from .sandbox import CrashError, Sandbox, TimeLimitError
@@ -108,7 +108,7 @@ def guarded(sandbox: Sandbox, function: Callable[..., Any], *arguments: Any, sec
     except LoweringError as error:
         return _failed("does not lower", error)
     except ProgramError as error:
-        return _failed("wrong result", error)
+        return _failed(WRONG, error)
     except CrashError as error:
         return _failed("crash", error)
     except TimeLimitError as error:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vdla.compiler.tune.task import OK, Record, read_record
+from vdla.compiler.tune.task import Record, read_record
 from vdla.errors import InputError
 
 __all__ = ["Log", "Read"]
@@ -50,17 +50,6 @@ class Read:
                 "another key than the task's: not used; they are of another version of vdla, or "
                 "were edited"
             )
-        return found
-
-    def best(self) -> dict[str, Record]:
-        """Return the cheapest record of each task, by its key."""
-        found: dict[str, Record] = {}
-        for record in self.records:
-            if record.status != OK or record.cost is None:
-                continue
-            known = found.get(record.task.key)
-            if known is None or known.cost is None or record.cost < known.cost:
-                found[record.task.key] = record
         return found
 
 

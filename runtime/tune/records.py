@@ -116,7 +116,7 @@ def prune(
 
 
 def best(logs: Iterable[Log]) -> list[dict[str, Any]]:
-    """Return the record of each task that is taken, in the order of their names.
+    """Return the cheapest record of each task, in the order of their names.
 
     Returns
     -------

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.arguments import whole_number
-from vdla.compiler.tune.task import SIMULATED
+from vdla.compiler.tune.database import Database
+from vdla.compiler.tune.task import SIMULATED, WRONG
 from vdla.config import PYNQ_Z1, Config
 from vdla.errors import InputError, ProgramError
 from vdla.processor import available_cores
@@ -25,7 +26,7 @@ from .jobs import accelerator_jobs, processor_jobs
 from .log import Log
 from .pool import Pool
 from .runners import open_runner
-from .together import Together, Whole, choose_together, whole_cycles
+from .together import Together, Whole, choose_together, fastest_of, whole_cycles
 from .tuning import METHODS, Tuning, search_jobs
 
 if TYPE_CHECKING:
@@ -92,20 +93,34 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InputError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}.")
+        if not isinstance(self.method, str) or self.method not in METHODS:
+            raise InputError(
+                f"method must be one of {', '.join(METHODS)}, not {self.method!r}: choose one."
+            )
+        if not isinstance(self.config, Config):
+            raise InputError(
+                f"config must be a vdla.Config, not {self.config!r}: give one, such as "
+                "vdla.PYNQ_Z1."
+            )
         for name in ("vthreads", "threads", "trials", "batch", "together"):
             whole_number(name, getattr(self, name), "leave it out for the default")
+        if type(self.seed) is not int or self.seed < 0:
+            raise InputError(f"seed must be an integer of at least 0, not {self.seed!r}: give one.")
         if self.workers is not None:
             whole_number("workers", self.workers, "leave it out for one a core")
-        name, _, host = self.device.partition("@")
-        if name not in (*SIMULATED, *HARDWARE, PROCESSOR) or (host and name not in HARDWARE):
+        name, at, host = str(self.device).partition("@")
+        remote = bool(host) and name in HARDWARE
+        if name not in (*SIMULATED, *HARDWARE, PROCESSOR) or (at and not remote):
             raise InputError(
                 "Candidates must be measured on cycle, rtl, pynq, pynq@HOST or cpu, not "
                 f"{self.device!r}: name one of these."
             )
-        if self.minutes is not None and not self.minutes >= 0:
-            raise InputError(f"minutes must be at least 0, not {self.minutes}.")
+        number = type(self.minutes) in (int, float)
+        if self.minutes is not None and not (number and self.minutes >= 0):
+            raise InputError(
+                f"minutes must be a number of at least 0, not {self.minutes!r}: leave it out for "
+                "no limit."
+            )
         if self.device == PROCESSOR and self.place:
             raise InputError(
                 f"place must be left out on the device cpu, where everything is on the processor, "
@@ -213,8 +228,10 @@ def tune(
             seed=how.seed,
             told=told,
         )
+        if not found.interrupted and how.device != PROCESSOR:
+            _verify(found, runner, log, how)
     result = Tuned(found, log.path, known)
-    if found.interrupted:
+    if found.interrupted or not (found.trials or known):
         return result
     try:
         if how.device == PROCESSOR:
@@ -254,6 +271,19 @@ def _runner(how: Settings) -> Attempts | Pool:
     return Attempts(seconds, workers, _SECONDS)
 
 
+def _verify(found: Tuning, runner: Attempts | Pool, log: Log, how: Settings) -> None:
+    """Check the values of what may be chosen: the search has compared those of what led."""
+    for job in found.jobs:
+        if job.search is None:
+            continue
+        checked = fastest_of(job, how.together)
+        for k, outcome in runner.run(job.template, [record.point for record in checked], inf):
+            if outcome.status == WRONG:
+                wrong = replace(checked[k], cost=None, status=WRONG, reason=outcome.reason)
+                log.append([wrong])
+                job.search.found.drop(wrong)
+
+
 def _together(
     result: Tuned, graph: Graph, how: Settings, log: Log, deadline: float, progress: Progress
 ) -> Tuned:
@@ -264,26 +294,27 @@ def _together(
             whole,
             result.search.jobs,
             runner,
+            earlier=log.read().records,
             most=how.together,
             deadline=deadline,
             told=progress,
         )
-    log.append(chosen.chosen.values())
     progress(1, 1, "checking every layer")
     network = api.compile(
         graph,
         config=how.config,
         place=how.place,
         vthreads=how.vthreads,
-        records=log.path,
+        records=Database(chosen.chosen.values()),
         cache=False,
     )
     run = network.run(_images(network), device="cycle", check=True)
     if not run.bit_exact:
         raise ProgramError(
             f"A tuned network must compute what the interpreter does, and {run.first_difference} "
-            f"differs: do not take {log.path}, and report it"
+            f"differs: what {log.path} holds was not chosen for it; report this"
         )
+    log.append(chosen.chosen.values())
     return Tuned(
         result.search, log.path, result.known, chosen.before, float(run.cycles or 0), chosen
     )

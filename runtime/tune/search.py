@@ -85,8 +85,20 @@ class Found:
         self.records.append(record)
         if record.status != OK or record.cost is None:
             self.failures[record.status] += 1
-        elif record.cost < self.cost:
+        elif self.best is None or _rank(record) < _rank(self.best):
             self.best = record
+
+    def drop(self, wrong: Record) -> None:
+        """Put a record in the place of the one of its point, which computes wrong values."""
+        self.records = [wrong if r.point == wrong.point else r for r in self.records]
+        self.failures[wrong.status] += 1
+        good = [r for r in self.records if r.status == OK and r.cost is not None]
+        self.best = min(good, key=_rank, default=None)
+
+
+def _rank(record: Record) -> tuple[float, str]:
+    """Return what orders records, whichever of equals was measured first."""
+    return inf if record.cost is None else record.cost, repr(sorted(record.point.items()))
 
 
 class Search:
@@ -125,13 +137,14 @@ class Search:
         self._device = device
         self._runner, self._log, self._told, self._spared = runner, log, told, spared
         space = template.space
+        costs = {}
         for record in known:
+            point = space.get(record.point)
+            if point is None or record.chosen_in:  # no way of this template, or a second time
+                continue
             self.found.add(record)
-        costs = {
-            point: inf if record.cost is None else record.cost
-            for record in self.found.records
-            if (point := space.get(record.point)) is not None
-        }
+            costs[point] = inf if record.cost is None else record.cost
+        self.known = len(self.found.records)
         order = sorted(costs)
         method.tell(order, [costs[point] for point in order])
         self._floors = np.array([template.floor(point) for point in space])

@@ -7,7 +7,7 @@ arithmetic of the one before; the fastest alone is not always the fastest there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -22,7 +22,7 @@ from vdla.config import Config
 from .search import Runner
 from .tuning import Job
 
-__all__ = ["Together", "Whole", "choose_together", "whole_cycles"]
+__all__ = ["Together", "Whole", "choose_together", "fastest_of", "whole_cycles"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +96,7 @@ def choose_together(
     jobs: Sequence[Job],
     runner: Runner,
     *,
+    earlier: Iterable[Record] = (),
     most: int = 3,
     deadline: float = inf,
     told: Callable[[int, int, str], None] = lambda done, total, doing: None,
@@ -104,7 +105,8 @@ def choose_together(
 
     It begins with the compiler's own schedules, with the fastest of each task, or with those that
     were chosen for this network before, whichever are faster together. Then it tries a few of the
-    fastest of one task after another, those first that run longest.
+    fastest of one task after another, those first that run longest. Every task that was searched
+    gets a choice, so that what another network or run has found has no part in this one.
 
     Parameters
     ----------
@@ -113,6 +115,8 @@ def choose_together(
         Searched.
     runner : Runner
         Measures with `whole_cycles`.
+    earlier : iterable of Record
+        What was chosen before.
     most : int
         Schedules of a task to try.
     deadline : float
@@ -121,19 +125,23 @@ def choose_together(
         Called with the tasks done, the tasks in all, and what is being tried.
     """
     ordered = sorted(jobs, key=lambda job: -len(job.nodes) * min(job.best, job.estimate))
-    fastest = {job.template.task.key: found[0] for job in ordered if (found := _best(job, 1))}
+    own = {job.template.task.key: record for job in ordered if (record := _own(job)) is not None}
+    fastest = {job.template.task.key: found[0] for job in ordered if (found := fastest_of(job, 1))}
+    mine = [record for record in earlier if record.chosen_in == whole.graph.name]
+    before = {record.task.key: record for record in mine if record.task.key in own}
     told(0, len(ordered), "the fastest of each")
-    starts = [{}, fastest, *(one for one in [_before(ordered, whole)] if one)]
+    starts = [own, {**own, **fastest}, *([{**own, **before}] if before else [])]
     costs = _measured(whole, starts, runner)
     least = costs.index(min(costs))
-    state = Together(costs[0], costs[least], dict(starts[least]), tried=len(starts))
+    state = Together(costs[0], costs[least], starts[least], tried=len(starts))
     for done, job in enumerate(ordered):
         if time.monotonic() > deadline:
             break
         told(done, len(ordered), job.nodes[0])
         key = job.template.task.key
-        now = state.chosen[key].point if key in state.chosen else job.point
-        others = [record for record in _best(job, most) if record.point != now]
+        if key not in state.chosen:
+            continue
+        others = [r for r in fastest_of(job, most) if r.point != state.chosen[key].point]
         costs = _measured(whole, [{**state.chosen, key: one} for one in others], runner)
         state.tried += len(others)
         if costs and min(costs) < state.cycles:
@@ -145,8 +153,8 @@ def choose_together(
     return state
 
 
-def _best(job: Job, count: int) -> list[Record]:
-    """Return the fastest records of a task, each point once."""
+def fastest_of(job: Job, count: int) -> list[Record]:
+    """Return the fastest records of a task, each point once, of equals the first in its space."""
     if job.search is None:
         return []
     good = [r for r in job.search.found.records if r.status == OK and r.cost is not None]
@@ -155,15 +163,11 @@ def _best(job: Job, count: int) -> list[Record]:
     return [record for _, record in ordered[:count]]
 
 
-def _before(jobs: Sequence[Job], whole: Whole) -> dict[str, Record]:
-    """Return what was chosen for this network in an earlier run."""
-    return {
-        record.task.key: record
-        for job in jobs
-        if job.search is not None
-        for record in job.search.found.records
-        if record.chosen_in == whole.graph.name
-    }
+def _own(job: Job) -> Record | None:
+    """Return the record of what the compiler takes itself."""
+    found = [] if job.search is None else job.search.found.records
+    good = [r for r in found if r.point == job.point and r.status == OK]
+    return good[0] if good else None
 
 
 def _measured(whole: Whole, choices: Sequence[dict[str, Record]], runner: Runner) -> list[float]:

@@ -55,8 +55,6 @@ class Job:
         None before its first batch.
     start : float
         What the compiler's own schedule costs; infinity before it was measured.
-    trials : int
-        Candidates measured, those known before not counted.
     """
 
     template: Template
@@ -65,7 +63,6 @@ class Job:
     estimate: float
     search: Search | None = None
     start: float = inf
-    trials: int = 0
     _idle: int = 0
     _ended: bool = False
 
@@ -73,6 +70,11 @@ class Job:
     def best(self) -> float:
         """The least cost; infinity where nothing has run."""
         return inf if self.search is None else self.search.found.cost
+
+    @property
+    def trials(self) -> int:
+        """Candidates measured, those known before not counted."""
+        return 0 if self.search is None else len(self.search.found.records) - self.search.known
 
     @property
     def failures(self) -> Counter[str]:
@@ -108,7 +110,7 @@ class Job:
         before = self.best
         points = self.search.propose(count) if count > 0 else []
         if points:
-            self._attempt(self.search, points)
+            self.search.attempt(points)
         self._ended = not points and count > 0
         self._idle = 0 if self.best < before else self._idle + 1
 
@@ -118,18 +120,11 @@ class Job:
         own = search.template.space.get(self.point)
         if own is not None and not known:
             search.method.drop([own])
-            self._attempt(search, [own])
+            search.attempt([own])
             known = search.found.records[-1:]
         costs = [r.cost for r in known if r.status == OK and r.cost is not None]
         self.start = costs[0] if costs else self.best
         return self.trials
-
-    def _attempt(self, search: Search, points: Sequence[int]) -> None:
-        measured = len(search.found.records)
-        try:
-            search.attempt(points)
-        finally:
-            self.trials += len(search.found.records) - measured
 
 
 @dataclass

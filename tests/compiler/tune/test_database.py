@@ -22,22 +22,34 @@ def test_the_cheapest_that_ran_is_found() -> None:
     assert found.point == {"rows": 2}
 
 
-def test_what_was_chosen_in_a_network_or_measured_on_hardware_goes_first() -> None:
+def test_a_network_takes_what_was_chosen_in_it_and_others_the_cheapest() -> None:
     alone, chosen = record(7, 1), replace(record(9, 2), chosen_in="net")
     later = replace(record(8, 3), chosen_in="net")
+    known = Database([chosen, alone, later])
+    assert rows_of(known.find(TASK, "net")) == 3
+    assert rows_of(known.find(TASK, "other")) == rows_of(known.find(TASK)) == 1
+    assert {one.point["rows"] for one in known} == {1, 3}
+    newer = Database([replace(record(20, 5), chosen_in="net")]).over(known)
+    assert rows_of(newer.find(TASK, "net")) == 5
+    # A task that is known at all is known whole: no choice of an older file stands before it.
+    assert rows_of(Database([record(9, 6)]).over(known).find(TASK, "net")) == 6
+
+
+def test_hardware_goes_before_simulators() -> None:
     board = replace(record(12, 4), device="pynq")
     simulated = replace(record(5, 5), device="cycle")
-    for records, rows in (
-        ([alone, chosen], 2),
-        ([chosen, alone], 2),
-        ([chosen, later], 3),
-        ([simulated, board], 4),
-        ([board, simulated], 4),
-        ([chosen, board], 2),
-    ):
-        found = Database(records).find(TASK)
-        assert found is not None
-        assert found.point == {"rows": rows}
+    for records in ([simulated, board], [board, simulated]):
+        assert rows_of(Database(records).find(TASK)) == 4
+
+
+def test_what_computes_wrong_values_is_never_given_out() -> None:
+    wrong = record(None, 1, status="wrong result")
+    for records in ([record(5, 1), wrong, record(9, 2)], [wrong, record(9, 2), record(5, 1)]):
+        assert rows_of(Database(records).find(TASK)) == 2
+
+
+def rows_of(found: Record | None) -> object:
+    return None if found is None else found.point["rows"]
 
 
 def test_what_is_merely_alike_is_not() -> None:

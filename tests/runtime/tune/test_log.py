@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from vdla.compiler.tune.database import Database
 from vdla.compiler.tune.task import Record, Task, read_record
 from vdla.errors import InputError
 from vdla.runtime.tune.log import Log
@@ -40,7 +43,7 @@ def test_the_cheapest_is_the_best(tmp_path: Path) -> None:
     log = Log(tmp_path / "some" / "records.jsonl")
     assert log.read().records == []
     log.append([record(5), record(None, status="time-out"), record(3), record(4)])
-    assert log.read().best() == {TASK.key: record(3)}
+    assert list(Database(log.read().records)) == [record(3)]
 
 
 def test_a_line_that_was_cut_off_is_survived(tmp_path: Path) -> None:
@@ -104,3 +107,31 @@ def test_a_file_that_is_cut_anywhere_loses_its_last_line_alone(tmp_path: Path) -
 def test_a_full_disk_is_said() -> None:
     with pytest.raises(InputError, match="and it cannot be: No space left on device"):
         Log(Path("/dev/full")).append([record(5)])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("cost", "NaN", "cost must be a number of at least 0 or null, not nan"),
+        ("cost", "1e400", "cost must be a number of at least 0 or null, not inf"),
+        ("cost", "-5", "cost must be a number of at least 0 or null, not -5"),
+        ("cost", '"5"', "cost must be a number of at least 0 or null, not '5'"),
+        ("cost", "null", "must have a cost if it is ok, and only then"),
+        ("point", '"abc"', "point must be an object of integers, texts and booleans"),
+        ("point", '{"rows":[1]}', "point must be an object of integers, texts and booleans"),
+        ("status", "[]", "status must be ok, does not fit"),
+        ("features", "[NaN]", "features must be a list of numbers"),
+        ("tool", "null", "tool must be a text, not None"),
+        ("chosen_in", "3", "chosen_in must be a text, not 3"),
+    ],
+)
+def test_a_field_that_cannot_be_is_refused_by_name(
+    field: str, value: str, message: str, tmp_path: Path
+) -> None:
+    fine = json.loads(record(3).to_json())
+    del fine[field]
+    text = json.dumps(fine)[:-1] + f', "{field}": {value}}}'
+    (tmp_path / "r.jsonl").write_text(f"{record(2).to_json()}\n{text}\n")
+    with pytest.raises(InputError, match=re.escape(message)) as refused:
+        Log(tmp_path / "r.jsonl").read()
+    assert "r.jsonl, line 2: " in str(refused.value)

@@ -59,12 +59,35 @@ def test_the_best_alone_gives_way_to_what_is_better_together(tmp_path: Path) -> 
         record = found.chosen[template.task.key]
         assert record.cost == 101
         assert record.chosen_in == "digits"
-        # The faster one alone stands behind it from then on.
-        assert job_of(jobs, template).search is not None
+        # The faster one alone stands behind it, in this network.
         alone = job_of(jobs, template).search.found.records
-        best = Database([*alone, record]).find(template.task)
-        assert best is not None
-        assert best.cost == 101
+        known = Database([*alone, record])
+        assert [known.find(template.task, name).cost for name in ("digits", "")] == [101, 100]
+
+
+def test_a_task_whose_own_schedule_is_best_together_is_chosen_too(tmp_path: Path) -> None:
+    """Else the fastest alone would be taken from the file."""
+    templates = [Bowl(3), Bowl(7)]
+    own = {"x": 3, "y": 3}, {"x": 7, "y": 7}
+    jobs = [
+        Job(one, [str(one.least)], point, 100.0) for one, point in zip(templates, own, strict=True)
+    ]
+    search_jobs(jobs, Here(), Log(tmp_path / "r.jsonl"), trials=16)
+
+    class Alone(Neighbours):
+        def cycles(self, choice: Point) -> float:
+            return 10.0 + sum('"x":0' in str(line) for line in choice.values())
+
+    found = choose_together(Whole(built_in("digits"), PYNQ_Z1), jobs, Alone(templates))
+    assert found.cycles == found.before == 10
+    assert {key: record.point for key, record in found.chosen.items()} == {
+        one.task.key: point for one, point in zip(templates, own, strict=True)
+    }
+    earlier = list(found.chosen.values())
+    again = choose_together(
+        Whole(built_in("digits"), PYNQ_Z1), jobs, Alone(templates), earlier=earlier
+    )
+    assert again.chosen == found.chosen
 
 
 def job_of(jobs: Sequence[Job], template: Bowl) -> Any:
