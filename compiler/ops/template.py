@@ -190,7 +190,7 @@ class ConvTemplate:
         }
         if set(point) != {one.name for one in fields(ConvTile)}:
             return False
-        whole = all(type(point[name]) is int and 1 <= point[name] <= m for name, m in most.items())
+        whole = all(_is_size(point[name], size) for name, size in most.items())
         flags = (type(point[name]) is bool for name in ("weights_outside", "params_inside"))
         return whole and all(flags) and point["thread_axis"] in ("none", "out", "rows")
 
@@ -239,6 +239,10 @@ def lower_convolution(
     """
     template = ConvTemplate.of(graph, node, config, scheduling.vthreads, addition)
     return template.lowered(*template.choose(scheduling))
+
+
+def _is_size(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
 
 def _tile(point: Point) -> ConvTile:
