@@ -174,6 +174,7 @@ def test_boards_are_workers_with_a_tag_and_others_build_for_them(
 
 
 SCRIPT = """
+import signal
 import sys
 import numpy as np
 from pathlib import Path
@@ -188,6 +189,8 @@ def told(found):
     print(len(found.records), flush=True)
 
 if __name__ == "__main__":
+    # Whoever runs the tests in the background has told all of their processes to ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     make = Pool if sys.argv[1] == "pool" else Attempts
     method = Grid(Squares().space, np.random.default_rng(0))
     with make(fragile, seconds=50.0, workers=2) as attempts:
