@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vdla.runtime.cli import INTERRUPTED
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from vdla.runtime.tune.run import Tuned
 
 __all__ = ["tune"]
-
-_INTERRUPTED = 130
 
 
 class Method(str, Enum):
@@ -132,7 +131,7 @@ def tune(
     else:
         _show(result)
     if result.search.interrupted:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _tell_left(log: Any, *, resume: bool) -> None:

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-import vdla
 from vdla.compiler.tune.guided import Known
 from vdla.compiler.tune.space import Point
 from vdla.compiler.tune.task import Record
 
 from .attempt import Outcome
 from .log import Log
-from .search import Runner, Search, Template
+from .search import Runner, Search, Template, record_of
 from .tuning import method_of
 
 __all__ = ["Race", "Table", "first_within", "race"]
@@ -98,17 +97,8 @@ class Table:
         asked = [points[k] for k in new]
         for at, outcome in self._runner.run(template, asked, to_beat) if asked else ():
             self._costs[places[new[at]]] = outcome
-            record = Record(
-                template.task,
-                asked[at],
-                outcome.cost,
-                template.unit,
-                outcome.status,
-                outcome.reason,
-                vdla.__version__,
-                "cpu" if template.unit == "seconds" else "cycle",
-            )
-            self._log.append([record])
+            device = "cpu" if template.unit == "seconds" else "cycle"
+            self._log.append([record_of(template, asked[at], outcome, device)])
         for k, place in enumerate(places):
             yield k, self._costs[place]
 
@@ -177,11 +167,7 @@ def race(
     chosen = method_of(method, template, seed, known)
     runner = table if guided else table.bounded()
     search = Search(template, chosen, runner, spared=guided)
-    left = trials
-    while left > 0 and (points := search.propose(min(batch, left))):
-        left -= len(points)
-        search.attempt(points)
-    records = search.found.records
+    records = search.run(trials, batch).records
     return Race(tuple(inf if r.cost is None else r.cost for r in records), tuple(records))
 
 

@@ -17,7 +17,7 @@ from vdla.config import PYNQ_Z1, Config
 from vdla.errors import InputError, ProgramError
 from vdla.processor import available_cores
 from vdla.runtime import api
-from vdla.runtime.devices import HARDWARE
+from vdla.runtime.devices import HARDWARE, PROCESSOR
 from vdla.runtime.inputs import random_input
 from vdla.runtime.progress import Progress
 
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
     from vdla.runtime.network import Network
 
-__all__ = ["PROCESSOR", "Settings", "Tuned", "tune"]
-
-PROCESSOR = "cpu"
-"""The device of machine code."""
+__all__ = ["Settings", "Tuned", "tune"]
 
 _SECONDS, _WHOLE_SECONDS = 60.0, 600.0
 """Longest time of a candidate and of a whole network, building included."""

@@ -21,7 +21,7 @@ from vdla.errors import DeviceError
 from .attempt import Outcome
 from .log import Log
 
-__all__ = ["Found", "Runner", "Search", "Template", "search"]
+__all__ = ["Found", "Runner", "Search", "Template", "record_of", "search"]
 
 
 class Template(Protocol):
@@ -167,17 +167,8 @@ class Search:
         some: list[Record] = []
         asked = [space[point] for point in points]
         for k, outcome in self._runner.run(self.template, asked, self.found.cost):
-            record = Record(
-                task,
-                asked[k],
-                outcome.cost,
-                self.template.unit,
-                outcome.status,
-                outcome.reason,
-                vdla.__version__,
-                self._device,
-                self._features(points[k]),
-            )
+            features = self._features(points[k])
+            record = record_of(self.template, asked[k], outcome, self._device, features)
             if self._log is not None:
                 self._log.append([record])
             some.append(record)
@@ -192,6 +183,17 @@ class Search:
             )
         self.method.tell(points, costs)
         self._drop()
+
+    def run(self, trials: int, batch: int, deadline: float = inf) -> Found:
+        """Measure at most so many candidates, a batch at a time, and return what is found."""
+        left = trials
+        while left > 0 and time.monotonic() < deadline:
+            points = self.propose(min(batch, left))
+            if not points:
+                break
+            left -= len(points)
+            self.attempt(points)
+        return self.found
 
     @property
     def proven(self) -> bool:
@@ -242,11 +244,25 @@ def search(
         All candidates of a batch fail: the next ones would too.
     """
     one = Search(template, method, runner, log, known=known, told=told)
-    left = trials
-    while left > 0 and time.monotonic() < deadline:
-        points = one.propose(min(batch, left))
-        if not points:
-            break
-        left -= len(points)
-        one.attempt(points)
-    return one.found
+    return one.run(trials, batch, deadline)
+
+
+def record_of(
+    template: Template,
+    point: Point,
+    outcome: Outcome,
+    device: str,
+    features: tuple[float, ...] = (),
+) -> Record:
+    """Return what became of a candidate as a record."""
+    return Record(
+        template.task,
+        point,
+        outcome.cost,
+        template.unit,
+        outcome.status,
+        outcome.reason,
+        vdla.__version__,
+        device,
+        features,
+    )
