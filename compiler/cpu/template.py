@@ -17,6 +17,7 @@ from vdla.compiler.passes.groups import fusion_groups
 from vdla.compiler.targets.cpu.target import Target, supports
 from vdla.compiler.tune.database import Database
 from vdla.compiler.tune.features import Features, features
+from vdla.compiler.tune.kept import kept
 from vdla.compiler.tune.space import Point, Space
 from vdla.compiler.tune.task import Task
 from vdla.errors import InputError, LoweringError
@@ -69,7 +70,7 @@ class CpuTemplate:
         weight = self.graph.nodes[0].inputs[1]
         tensors = [replace(t, data=None) if t.name == weight else t for t in self._tensors]
         more = (self.target, self.threads, self.spread, self.processor)
-        return _restored, (tensors, self.graph.nodes, *more)
+        return kept, (self.task.key, _restored, tensors, self.graph.nodes, *more)
 
     @property
     def _tensors(self) -> tuple[Tensor, ...]:

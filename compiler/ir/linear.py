@@ -75,19 +75,19 @@ def _rejoined(terms: _Terms, constant: int) -> tuple[_Terms, int]:
 
 
 def _from_sum(terms: _Terms, constant: int) -> Expr:
-    result: Expr = Const(0)
+    result: Expr | None = None
     for atom, factor in terms.items():
-        result = result + atom * factor
-    return result + constant
-
-
-def simplify(expr: Expr) -> Expr:
-    """Return an equal expression in canonical form, so that equal sums compare equal."""
-    return _simplified(expr)
+        part = atom if factor == 1 else Binary("*", atom, as_expr(factor, atom.dtype))
+        result = part if result is None else Binary("+", result, part)
+    if result is None:
+        return as_expr(constant)
+    return Binary("+", result, as_expr(constant, result.dtype)) if constant else result
 
 
 @lru_cache(maxsize=1 << 15)
-def _simplified(expr: Expr) -> Expr:
+def simplify(expr: Expr) -> Expr:
+    """Return an equal expression in canonical form, so that equal sums compare equal."""
+
     def visit(part: Expr) -> Expr | None:
         if isinstance(part, Pick):
             return pick(part.values, simplify(part.index))
@@ -205,7 +205,10 @@ def _atom_extreme(atom: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
 def const_bounds(expr: Expr, loops: Iterable[tuple[Var, Expr]]) -> tuple[int, int]:
     """Return integer bounds of an expression under enclosing loops, outermost first."""
     low = high = simplify(expr)
-    for var, extent in reversed(list(loops)):
+    loops = tuple(loops)
+    if (box := _in_box(low, dict(loops))) is not None:
+        return box
+    for var, extent in reversed(loops):
         low, high = _least(low, var, extent), _greatest(high, var, extent)
     if is_data(low) or is_data(high):
         return value_range(low)[0], value_range(high)[1]
@@ -215,6 +218,21 @@ def const_bounds(expr: Expr, loops: Iterable[tuple[Var, Expr]]) -> tuple[int, in
             f"{expr_text(low)} and {expr_text(high)} use variables of no enclosing loop."
         )
     return low.value, high.value
+
+
+def _in_box(expr: Expr, extents: Mapping[Var, Expr]) -> tuple[int, int] | None:
+    """Return the bounds of a sum of variables whose extents are constants; None of others."""
+    terms, low = _sum_of(expr)
+    high = low
+    for atom, factor in terms.items():
+        extent = extents.get(atom) if isinstance(atom, Var) else None
+        if not isinstance(extent, Const):
+            return None
+        if factor > 0:
+            high += factor * (extent.value - 1)
+        else:
+            low += factor * (extent.value - 1)
+    return low, high
 
 
 def affine(expr: Expr, variables: Iterable[Var]) -> tuple[dict[Var, Expr], Expr] | None:

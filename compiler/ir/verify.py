@@ -10,7 +10,7 @@ from vdla.compiler.te.traverse import walk
 from vdla.errors import LoweringError
 
 from .evaluate import exact_bounds
-from .linear import const_bounds, is_data
+from .linear import const_bounds, is_data, variables
 from .printer import expr_text
 from .stmt import Access, Alloc, Block, Buffer, Copy, For, If, Intrinsic, Move, Stmt, Store
 
@@ -104,10 +104,10 @@ def _called(expr: Expr) -> list[int]:
 
 
 def _bound(expr: Expr, loops: _Loops, stage: str) -> None:
-    known = {var for var, _ in loops}
-    for part in walk(expr):
-        if isinstance(part, Var) and part not in known:
-            raise LoweringError(f"After {stage}, {part.name} is used outside its loop.")
+    free = variables(expr).difference(var for var, _ in loops)
+    if free:
+        name = min(var.name for var in free)
+        raise LoweringError(f"After {stage}, {name} is used outside its loop.")
 
 
 def _access(

@@ -35,13 +35,14 @@ def lower(schedule: Schedule) -> tuple[Stmt, Mapping[Tensor, Buffer]]:
     nest = build_nests(schedule)
     _after("nests", nest.body)
     body = interleave_threads(nest.body)
-    _after("threads", body, threads=False)
+    _after("threads", body, changed=body is not nest.body)
     return body, nest.arguments
 
 
-def _after(stage: str, body: Stmt, *, threads: bool = True) -> None:
+def _after(stage: str, body: Stmt, *, changed: bool = True) -> None:
     dump(stage, lambda: stmt_text(body))
-    verify(body, stage, threads=threads)
+    if changed:
+        verify(body, stage, threads=stage == "nests")
 
 
 def dump(stage: str, text: Callable[[], str]) -> None:

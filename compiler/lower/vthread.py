@@ -47,7 +47,11 @@ def interleave_threads(body: Stmt) -> Stmt:
     between threads a phase at a time: all that a thread copies in, then all it computes, then all
     it copies out, so that a whole load phase of one thread overlaps the arithmetic of the other
     once dependence tokens join them.
+
+    A body without virtual threads is returned as it is.
     """
+    if not any(isinstance(one, For) and one.kind == "vthread" for one in walk_stmts(body)):
+        return body
     return _use_copies(_visit(body, (), ()))
 
 

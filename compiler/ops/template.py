@@ -12,6 +12,7 @@ from vdla.compiler.lower.nest import build_nests
 from vdla.compiler.targets.vdla.build import Operator, build
 from vdla.compiler.te import Schedule, Tensor
 from vdla.compiler.tune.features import Features, features
+from vdla.compiler.tune.kept import kept
 from vdla.compiler.tune.space import Point, Space
 from vdla.compiler.tune.task import Task
 from vdla.config import Config
@@ -64,7 +65,7 @@ class ConvTemplate:
         return cls(graph.part([node] if addition is None else [node, addition]), config, vthreads)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.task.key, self.graph, self.config, self.vthreads)
+        return kept, (self.task.key, ConvTemplate, self.graph, self.config, self.vthreads)
 
     @cached_property
     def conv(self) -> Conv2d:
@@ -253,14 +254,3 @@ def _changed(conv: Conv2d) -> dict[str, Any]:
     """Return the fields that differ from their defaults."""
     every = {field.name: (getattr(conv, field.name), field.default) for field in fields(conv)}
     return {name: value for name, (value, default) in every.items() if value != default}
-
-
-_RESTORED: dict[str, ConvTemplate] = {}
-"""The last one that came into this process: its candidates come one after the other."""
-
-
-def _restore(key: str, *parts: Any) -> ConvTemplate:
-    if key not in _RESTORED:
-        _RESTORED.clear()
-        _RESTORED[key] = ConvTemplate(*parts)
-    return _RESTORED[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from vdla.errors import ScheduleError
@@ -146,8 +146,8 @@ class Expr(Operators):
         """Return the hash of all fields, kept: passes look up the same large expressions often."""
         known = self.__dict__
         if "_hash" not in known:
-            fields: tuple[str, ...] = tuple(self.__dataclass_fields__)  # type: ignore[attr-defined]
-            known["_hash"] = hash((type(self), *(known.get(name) for name in fields)))
+            names: tuple[str, ...] = self.__match_args__  # type: ignore[attr-defined]
+            known["_hash"] = hash((type(self), *map(known.__getitem__, names)))
         value: int = known["_hash"]
         return value
 
@@ -187,12 +187,12 @@ class Real(Expr):
     dtype: str = "float32"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Binary(Expr):
     """``a op b``; op is one of ``+ - * / // % min max >> << < <= == and``.
 
     ``/`` is of floats; ``// % >> <<`` are of integers, and round down. min and max of a NaN are
-    NaN.
+    NaN. Its dtype is the first operand's, or bool for a comparison.
     """
 
     __hash__ = Expr.hash_once
@@ -201,10 +201,9 @@ class Binary(Expr):
     a: Expr
     b: Expr
 
-    @cached_property
-    def dtype(self) -> str:  # type: ignore[override]
-        """Dtype of the first operand, or bool for a comparison."""
-        return _dtype(self.op, self.a.dtype)
+    def __init__(self, op: str, a: Expr, b: Expr) -> None:
+        # At once: passes make more of these than of all others together.
+        self.__dict__.update(op=op, a=a, b=b, dtype=_dtype(op, a.dtype))
 
 
 @dataclass(frozen=True)
@@ -307,9 +306,11 @@ def as_expr(value: ExprLike, dtype: str = "int32") -> Expr:
         return var
     if dtype.startswith("float"):
         return Real(float(value), dtype)
-    if isinstance(value, float):
-        return Real(value)
-    number = int(value)
+    return Real(value) if isinstance(value, float) else _integer(int(value), dtype)
+
+
+@lru_cache(maxsize=1 << 12)
+def _integer(number: int, dtype: str) -> Const:
     if dtype in _LIMITS and not _LIMITS[dtype][0] <= number <= _LIMITS[dtype][1]:
         raise ScheduleError(
             f"A constant must fit the dtype of the value it meets, {dtype}, not be {number}: "
@@ -335,8 +336,8 @@ def _operands(op: str, left: ExprLike, right: ExprLike) -> tuple[Expr, Expr]:
     if not isinstance(left, Operators) and isinstance(right, Operators):
         b = as_expr(right)
         return as_expr(left, b.dtype), b
-    a = as_expr(left)
-    b = as_expr(right, a.dtype)
+    a = left if isinstance(left, Expr) else as_expr(left)
+    b = right if isinstance(right, Expr) else as_expr(right, a.dtype)
     if a.dtype != b.dtype:
         raise ScheduleError(
             f"Operands of {op} must have one dtype, not {a.dtype} and {b.dtype}: convert one with "

@@ -57,7 +57,7 @@ class Guided(Proposer):
     ----------
     space : Space
     featurize : callable
-        Features of a point, None where it cannot be lowered.
+        Features of points, None for each that cannot be lowered.
     model : CostModel
     rng : Generator
     prior : callable, optional
@@ -71,7 +71,7 @@ class Guided(Proposer):
     def __init__(
         self,
         space: Space,
-        featurize: Callable[[int], Features | None],
+        featurize: Callable[[Sequence[int]], Sequence[Features | None]],
         model: CostModel,
         rng: np.random.Generator,
         *,
@@ -98,9 +98,12 @@ class Guided(Proposer):
         self.predicted = self._expected(chosen)
         return [*chosen, *self._take(self._others(count - len(chosen)))]
 
-    def seen(self, point: int) -> Features | None:
-        """Return the features of a point."""
-        return self._feature(point)
+    def seen(self, points: Sequence[int]) -> list[Features | None]:
+        """Return the features of points."""
+        new = [k for k in dict.fromkeys(points) if k not in self._features]
+        if new:
+            self._features.update(zip(new, self._featurize(new), strict=True))
+        return [self._features[k] for k in points]
 
     def _first(self, count: int) -> list[int]:
         """Return half a batch that the prior expects the fastest, and others."""
@@ -110,13 +113,14 @@ class Guided(Proposer):
         return [*best, *self._take(self._others(count - len(best)))]
 
     def _fit(self) -> None:
-        points = [k for k in self._costs if self._feature(k) is not None]
+        known = list(self._costs)
+        seen = dict(zip(known, self.seen(known), strict=True))
+        points = [k for k in known if seen[k] is not None]
         costs = np.array([self._costs[k] for k in points])
         worst = costs[np.isfinite(costs)].max(initial=1.0)
         costs = np.maximum(np.where(np.isfinite(costs), costs, 4 * worst), _LEAST)
-        features = [self._feature(k) for k in points]
         groups = np.zeros(len(points), np.int64)
-        rows = np.array(features, np.float32)
+        rows = np.array([seen[k] for k in points], np.float32)
         if self._known is not None:
             there = self._known
             rows = np.concatenate([there.features, *([rows] if len(points) else [])])
@@ -145,8 +149,8 @@ class Guided(Proposer):
             chains = [m if t else c for m, c, t in zip(moved, chains, taken, strict=True)]
             scores = np.where(taken, new, scores)
         self._chains = chains
-        left = (k for k in met if k not in self._taken)
-        return [k for k in left if self._feature(k) is not None]
+        left = [k for k in met if k not in self._taken]
+        return [k for k, found in zip(left, self.seen(left), strict=True) if found is not None]
 
     def _batch(self, met: Sequence[int], count: int) -> list[int]:
         """Choose points one by one, each the best less what it shares with those before it."""
@@ -174,21 +178,15 @@ class Guided(Proposer):
         costs = np.sort([self._costs[k] for k in known])
         return float(np.interp(self._score(chosen).min(), np.sort(self._score(known)), costs))
 
-    def _feature(self, point: int) -> Features | None:
-        if point not in self._features:
-            self._features[point] = self._featurize(point)
-        return self._features[point]
-
     def _score(self, points: Sequence[int]) -> NDArray[np.float64]:
         """Return what the model hopes of points; the worst for those that cannot be lowered."""
         new = [k for k in dict.fromkeys(points) if k not in self._scores]
-        good = [k for k in new if self._feature(k) is not None]
+        seen = {k: row for k, row in zip(new, self.seen(new), strict=True) if row is not None}
         self._scores.update(dict.fromkeys(new, _WORST))
-        if good:
-            rows = np.array([self._feature(k) for k in good], np.float32)
-            members = self._model.predict(rows)
+        if seen:
+            members = self._model.predict(np.array(list(seen.values()), np.float32))
             hoped = members.mean(axis=0) - _DOUBT * members.std(axis=0)
-            self._scores.update(zip(good, hoped.tolist(), strict=True))
+            self._scores.update(zip(seen, hoped.tolist(), strict=True))
         return np.array([self._scores[k] for k in points])
 
 

@@ -29,8 +29,8 @@ class Method(Protocol):
     def drop(self, points: Iterable[int]) -> None:
         """Leave out points that cannot be the fastest."""
 
-    def seen(self, point: int) -> Features | None:
-        """Return the features of a point that it has proposed, None where it needed none."""
+    def seen(self, points: Sequence[int]) -> list[Features | None]:
+        """Return the features of points that it has proposed, None where it needs none."""
 
 
 class Proposer:
@@ -57,9 +57,9 @@ class Proposer:
         """Leave out points that cannot be the fastest."""
         self._taken.update(points)
 
-    def seen(self, point: int) -> Features | None:
-        """Return None: no model asked."""
-        return None
+    def seen(self, points: Sequence[int]) -> list[Features | None]:
+        """Return None for each: no model asks."""
+        return [None] * len(points)
 
     def _take(self, points: Sequence[int]) -> list[int]:
         self._taken.update(points)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 __all__ = [
     "ELF_MACHINES",
+    "ONE_THREAD",
     "architecture",
     "available_cores",
     "available_cpus",
@@ -28,6 +29,9 @@ __all__ = [
 
 ELF_MACHINES = {"x86-64": 62, "aarch64": 183, "armv7": 40}
 """Architectures that code is made for, and their numbers in the header of an ELF file."""
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""Environment of a process that has one core, for libraries that read it as they are loaded."""
 
 # Bits of getauxval(AT_HWCAP); see asm/hwcap.h of each architecture.
 _HWCAP = 16

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from vdla.errors import InputError
+from vdla.processor import ONE_THREAD
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -25,13 +26,8 @@ _IMPORTED = (
     "vdla.compiler.network",
     "vdla.sim.cycle",
 )
-_ENVIRONMENT = {
-    "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
-"""What libraries read once, as they are loaded: a worker has one core."""
+_ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), **ONE_THREAD}
+"""What libraries read once, as they are loaded."""
 
 _LEFT = (*_ENVIRONMENT, "PYTHONHASHSEED", "__DASK_PARENT_PID")
 """What Dask sets here as it starts workers."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler.tune.kept import MOST_KEPT
 from vdla.compiler.tune.space import Point
 from vdla.errors import ProgramError
 from vdla.module import Buffer
@@ -72,7 +73,7 @@ def check_values(template: ConvTemplate, operator: Operator) -> None:
         )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=MOST_KEPT)
 def _example(template: ConvTemplate) -> tuple[dict[Any, NDArray[Any]], NDArray[Any]]:
     """Return drawn inputs, in blocks, and what the interpreter makes of them."""
     from vdla.compiler.reference import Interpreter

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vdla.compiler.tune.features import Features
 from vdla.compiler.tune.space import Point
 from vdla.compiler.tune.task import OK, WRONG
 from vdla.errors import DeviceError, LoweringError, ProgramError, VdlaError
 
 from .sandbox import CrashError, Sandbox, TimeLimitError
 
-__all__ = ["Measure", "Outcome", "attempt", "guarded", "prepare"]
+__all__ = ["Measure", "Outcome", "attempt", "features_of", "guarded", "prepare", "share_out"]
 
 _PREPARE_SECONDS = 900.0
 """For the gateware to be built, where nobody has simulated it before."""
@@ -117,6 +118,32 @@ def guarded(sandbox: Sandbox, function: Callable[..., Any], *arguments: Any, sec
         return _failed("does not fit", error)
     except Exception as error:
         return Outcome(None, "crash", f"{type(error).__name__}: {error}")
+
+
+def features_of(template: Any, points: Sequence[Point]) -> list[Features | None]:
+    """Return what a model sees of points, None for each that cannot be lowered."""
+    return [template.features(point) for point in points]
+
+
+def share_out(
+    points: Sequence[Point],
+    shares: int,
+    work: Callable[[list[Sequence[Point]]], list[list[Features | None]]],
+) -> list[Features | None]:
+    """Return what several make of points, each of a share of them.
+
+    Parameters
+    ----------
+    points : sequence of mapping
+    shares : int
+    work : callable
+        Takes the points of each share and returns what is made of them.
+    """
+    count = min(shares, len(points))
+    found: list[Features | None] = [None] * len(points)
+    for k, part in enumerate(work([points[k::count] for k in range(count)])):
+        found[k::count] = part
+    return found
 
 
 def _failed(status: str, error: Exception) -> Outcome:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
+from vdla.compiler.tune.features import Features
 from vdla.compiler.tune.space import Point
 
-from .attempt import Measure, Outcome, attempt, prepare
-from .sandbox import Sandbox
+from .attempt import Measure, Outcome, attempt, features_of, prepare, share_out
+from .sandbox import CrashError, Sandbox, TimeLimitError
 
 __all__ = ["Attempts"]
 
@@ -61,6 +62,14 @@ class Attempts:
             for one in sent:
                 one.cancel()
 
+    def features(self, template: Any, points: Sequence[Point]) -> list[Features | None]:
+        """Return what a model sees of points, None for each that cannot be lowered."""
+        return share_out(
+            points,
+            self.workers,
+            lambda shares: list(self._threads.map(lambda one: self._see(template, one), shares)),
+        )
+
     def close(self) -> None:
         """End the processes, whatever they are at."""
         self._threads.shutdown(wait=False, cancel_futures=True)  # before: none starts another
@@ -71,9 +80,22 @@ class Attempts:
             sandbox.close()
 
     def _attempt(self, template: Any, point: Point, to_beat: float) -> Outcome:
+        return attempt(self._sandbox(), self._measure, template, point, to_beat, self._seconds)
+
+    def _see(self, template: Any, points: Sequence[Point]) -> list[Features | None]:
+        try:
+            found: list[Features | None] = self._sandbox().run(
+                features_of, template, points, seconds=self._seconds * len(points)
+            )
+        except (CrashError, TimeLimitError):  # the process was killed: not for what it lowered
+            return features_of(template, points)
+        return found
+
+    def _sandbox(self) -> Sandbox:
+        """Return the process of this thread."""
         if not hasattr(self._own, "sandbox"):
             self._own.sandbox = Sandbox()
             self._sandboxes.append(self._own.sandbox)
             prepare(self._own.sandbox, self._measure)
         own: Sandbox = self._own.sandbox
-        return attempt(own, self._measure, template, point, to_beat, self._seconds)
+        return own

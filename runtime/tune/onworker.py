@@ -5,18 +5,19 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from vdla.compiler.tune.features import Features
 from vdla.compiler.tune.space import Point
 from vdla.errors import DeviceError
 
-from .attempt import Measure, Outcome, guarded, prepare
+from .attempt import Measure, Outcome, features_of, guarded, prepare
 from .sandbox import Sandbox
 
-__all__ = ["attempt_here", "build_here", "end_here", "run_here"]
+__all__ = ["attempt_here", "build_here", "end_here", "features_here", "run_here"]
 
 
 class _Place:
@@ -71,6 +72,11 @@ def run_here(owner: str, measure: Any, built: Any, to_beat: float, seconds: floa
     with _used(owner) as place:
         _prepare(place, owner, measure)
         return _outcome(guarded(place.sandbox, measure.run, built, to_beat, seconds=seconds))
+
+
+def features_here(template: bytes, points: Sequence[Point]) -> list[Features | None]:
+    """Return what a model sees of points, None for each that cannot be lowered."""
+    return features_of(_template(template), points)
 
 
 def end_here(owner: str) -> None:

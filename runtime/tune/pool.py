@@ -13,13 +13,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vdla.compiler.tune.features import Features
 from vdla.compiler.tune.space import Point
 from vdla.errors import DeviceError, VdlaError
 from vdla.runtime.devices import HARDWARE
 from vdla.runtime.sweep.clients import open_client
 
-from .attempt import Measure, Outcome
-from .onworker import attempt_here, build_here, end_here, run_here
+from .attempt import Measure, Outcome, features_of, share_out
+from .onworker import attempt_here, build_here, end_here, features_here, run_here
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -154,6 +155,43 @@ class Pool:
             if running:
                 with suppress(Exception):  # nobody may be there any more
                     self._client.cancel(list(running), force=True)
+
+    def features(self, template: Any, points: Sequence[Point]) -> list[Features | None]:
+        """Return what a model sees of points, None for each that cannot be lowered.
+
+        Workers that have a compiler look; whatever is lost with one is looked at here.
+        """
+        found = self._client.scheduler_info(n_workers=-1)["workers"]
+        able = {
+            address: worker["nthreads"]
+            for address, worker in found.items()
+            if HARDWARE.isdisjoint(worker.get("resources") or {})
+        }
+        if not able:
+            return features_of(template, points)
+        return share_out(
+            points, sum(able.values()), lambda shares: self._see(template, shares, able)
+        )
+
+    def _see(
+        self, template: Any, shares: list[Sequence[Point]], able: Iterable[str]
+    ) -> list[list[Features | None]]:
+        from distributed import CancelledError, KilledWorker
+
+        sent, workers = self._sent(template), list(able)
+        looking = [
+            self._client.submit(
+                features_here, sent, [dict(one) for one in share], workers=workers, pure=False
+            )
+            for share in shares
+        ]
+        found = []
+        for future, share in zip(looking, shares, strict=True):
+            try:
+                found.append(future.result(timeout=self._seconds + _PATIENCE_SECONDS))
+            except (TimeoutError, CancelledError, KilledWorker, OSError):
+                found.append(features_of(template, share))
+        return found
 
     def close(self) -> None:
         """End what runs, and the workers that were started here."""

@@ -16,6 +16,7 @@ from vdla.compiler.cpu.pipeline import compile_runs
 from vdla.compiler.cpu.template import CpuTemplate, processor_of
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.tune.database import Database
+from vdla.compiler.tune.kept import MOST_KEPT
 from vdla.compiler.tune.space import Point
 from vdla.compiler.tune.task import Record
 from vdla.errors import DeviceError, ProgramError
@@ -37,7 +38,6 @@ _APART = 1.5
 _ROUNDING = 3e-5
 """Of the largest value: what rounding float32 sums leaves, Winograd's transformations included."""
 _HALF_ROUNDING = 2e-3
-_MOST_REFERENCES = 8
 _LAST_LEVEL_BYTES = 32 << 20
 """Where the system does not tell."""
 _MOST_FLUSHED_BYTES = 64 << 20
@@ -179,7 +179,7 @@ def _reference(template: CpuTemplate) -> _Reference:
     """Return the reference of a template's task, built once a process."""
     key = template.task.key
     found = _references.pop(key, None) or _Reference(template)
-    while len(_references) >= _MOST_REFERENCES:
+    while len(_references) >= MOST_KEPT:
         del _references[next(iter(_references))]
     _references[key] = found
     return found

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from vdla.compiler.tune.features import Features
 from vdla.compiler.tune.guided import Known
 from vdla.compiler.tune.space import Point
 from vdla.compiler.tune.task import Record
 
 from .attempt import Outcome
 from .log import Log
-from .search import Runner, Search, Template, record_of
+from .search import Search, Template, Workers, record_of
 from .tuning import method_of
 
 __all__ = ["Race", "Table", "first_within", "race"]
@@ -32,16 +33,17 @@ class Table:
     Parameters
     ----------
     template : Template
-    runner : Runner
+    runner : Workers
         Measures what the table lacks.
     log : Log
         Where it is kept: a table that was interrupted goes on.
     """
 
-    def __init__(self, template: Template, runner: Runner, log: Log) -> None:
+    def __init__(self, template: Template, runner: Workers, log: Log) -> None:
         self.template, self._runner, self._log = template, runner, log
         space = template.space
         self._costs: dict[int, Outcome] = {}
+        self._seen: dict[int, Features | None] = {}
         for record in log.read().records:
             place = space.get(record.point) if record.task.key == template.task.key else None
             if place is not None:
@@ -102,7 +104,16 @@ class Table:
         for k, place in enumerate(places):
             yield k, self._costs[place]
 
-    def bounded(self) -> Runner:
+    def features(self, template: Any, points: Sequence[Point]) -> list[Features | None]:
+        """Return what a model sees of points; of each it is found out once."""
+        space = self.template.space
+        places = [space.index(point) for point in points]
+        new = [place for place in places if place not in self._seen]
+        found = self._runner.features(template, [space[place] for place in new]) if new else []
+        self._seen.update(zip(new, found, strict=True))
+        return [self._seen[place] for place in places]
+
+    def bounded(self) -> Workers:
         """Return a runner that measures nothing: what is not in the table costs its floor.
 
         A method that has no model does not learn less from it, and is not made to look worse.
@@ -124,6 +135,9 @@ class _Bounded:
         space = template.space
         for k, point in enumerate(points):
             yield k, self.table.cost(space.index(point))
+
+    def features(self, template: Any, points: Sequence[Point]) -> list[Features | None]:
+        return self.table.features(template, points)
 
 
 @dataclass(frozen=True)
@@ -164,8 +178,8 @@ def race(
     """
     template = table.template
     guided = method in ("ranking", "regression")
-    chosen = method_of(method, template, seed, known)
     runner = table if guided else table.bounded()
+    chosen = method_of(method, template, runner, seed, known)
     search = Search(template, chosen, runner, spared=guided)
     records = search.run(trials, batch).records
     return Race(tuple(inf if r.cost is None else r.cost for r in records), tuple(records))

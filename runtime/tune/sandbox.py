@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from vdla.processor import ONE_THREAD
+
 __all__ = ["CrashError", "Sandbox", "TimeLimitError"]
 
 
@@ -135,6 +137,7 @@ _SPARE_SECONDS = 5.0
 
 def _serve(pipe: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever has started it decides
+    os.environ.update(ONE_THREAD)  # before numpy is imported: several run side by side
     parent, idle = os.getppid(), 0.0
     with suppress(EOFError, OSError):
         while idle < _IDLE_SECONDS:

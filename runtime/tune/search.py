@@ -21,7 +21,7 @@ from vdla.errors import DeviceError
 from .attempt import Outcome
 from .log import Log
 
-__all__ = ["Found", "Runner", "Search", "Template", "record_of", "search"]
+__all__ = ["Found", "Runner", "Search", "Template", "Workers", "record_of", "search"]
 
 
 class Template(Protocol):
@@ -56,6 +56,13 @@ class Runner(Protocol):
         self, template: Any, points: Sequence[Point], to_beat: float
     ) -> Iterator[tuple[int, Outcome]]:
         """Yield the place of each point, and what became of it, as they are done."""
+
+
+class Workers(Runner, Protocol):
+    """Who attempts candidates, and looks at those that may become some."""
+
+    def features(self, template: Any, points: Sequence[Point]) -> list[Features | None]:
+        """Return what a model sees of points, None for each that cannot be lowered."""
 
 
 @dataclass
@@ -108,7 +115,7 @@ class Search:
     ----------
     template : Template
     method : Method
-    runner : Runner
+    runner : Workers
     log : Log, optional
         Where each record is kept as soon as it is there.
     device : str
@@ -125,7 +132,7 @@ class Search:
         self,
         template: Template,
         method: Method,
-        runner: Runner,
+        runner: Workers,
         log: Log | None = None,
         *,
         device: str = "cycle",
@@ -166,9 +173,9 @@ class Search:
         costs = [inf] * len(points)
         some: list[Record] = []
         asked = [space[point] for point in points]
+        seen = [_rounded(found) for found in self.method.seen(points)]
         for k, outcome in self._runner.run(self.template, asked, self.found.cost):
-            features = self._features(points[k])
-            record = record_of(self.template, asked[k], outcome, self._device, features)
+            record = record_of(self.template, asked[k], outcome, self._device, seen[k])
             if self._log is not None:
                 self._log.append([record])
             some.append(record)
@@ -208,15 +215,15 @@ class Search:
         if self._spared:
             self.method.drop(np.flatnonzero(self._floors >= self.found.cost).tolist())
 
-    def _features(self, point: int) -> tuple[float, ...]:
-        found = self.method.seen(point)
-        return () if found is None else tuple(round(float(value), 3) for value in found)
+
+def _rounded(features: Features | None) -> tuple[float, ...]:
+    return () if features is None else tuple(round(float(value), 3) for value in features)
 
 
 def search(
     template: Template,
     method: Method,
-    runner: Runner,
+    runner: Workers,
     log: Log | None = None,
     *,
     trials: int,

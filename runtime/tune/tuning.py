@@ -18,7 +18,7 @@ from vdla.compiler.tune.space import Point
 from vdla.compiler.tune.task import OK, SIMULATED, Record
 
 from .log import Log
-from .search import Runner, Search, Template
+from .search import Search, Template, Workers
 
 __all__ = ["METHODS", "Job", "Tuning", "known_of", "method_of", "search_jobs"]
 
@@ -138,6 +138,8 @@ class Tuning:
         Whose candidates are being measured.
     begun : float
         Of `time.monotonic`.
+    ended : float or None
+        The same; None until then.
     interrupted : bool
         Whether it was stopped from the keyboard.
     """
@@ -145,6 +147,7 @@ class Tuning:
     jobs: list[Job]
     doing: Job | None = None
     begun: float = field(default_factory=time.monotonic)
+    ended: float | None = None
     interrupted: bool = False
 
     @property
@@ -154,13 +157,13 @@ class Tuning:
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
-        return time.monotonic() - self.begun
+        """That the search has taken."""
+        return (time.monotonic() if self.ended is None else self.ended) - self.begun
 
 
 def search_jobs(
     jobs: Sequence[Job],
-    runner: Runner,
+    runner: Workers,
     log: Log,
     *,
     device: str = "cycle",
@@ -176,7 +179,7 @@ def search_jobs(
     Parameters
     ----------
     jobs : sequence of Job
-    runner : Runner
+    runner : Workers
     log : Log
         Records of these tasks are not measured again; those of others teach the model.
     device : str
@@ -208,7 +211,8 @@ def search_jobs(
             job = state.doing = max(ready, key=lambda one: one.promise)
             if job.search is None:
                 records = log.read().records
-                chosen = method_of(method, job.template, seed, known_of(records, job.template))
+                known = known_of(records, job.template)
+                chosen = method_of(method, job.template, runner, seed, known)
                 key, alike = job.template.task.key, SIMULATED if device in SIMULATED else (device,)
                 job.search = Search(
                     job.template,
@@ -222,12 +226,14 @@ def search_jobs(
             job.step(min(batch, trials - job.trials))
     except KeyboardInterrupt:
         state.interrupted = True
-    state.doing = None
+    state.doing, state.ended = None, time.monotonic()
     return state
 
 
-def method_of(name: str, template: Template, seed: int, known: Known | None = None) -> Method:
-    """Return a method of `METHODS` for a template."""
+def method_of(
+    name: str, template: Template, runner: Workers, seed: int, known: Known | None = None
+) -> Method:
+    """Return a method of `METHODS` for a template; a model's features come from the runner."""
     space, rng = template.space, np.random.default_rng(seed)
     if name == "random":
         return Random(space, rng)
@@ -237,7 +243,7 @@ def method_of(name: str, template: Template, seed: int, known: Known | None = No
         return Genetic(space, rng)
     return Guided(
         space,
-        lambda k: template.features(space[k]),
+        lambda points: runner.features(template, [space[k] for k in points]),
         Ranking(seed) if name == "ranking" else Regression(seed),
         rng,
         prior=lambda k: template.prior(space[k]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from math import log2
 
@@ -35,6 +35,10 @@ def features(index: int) -> np.ndarray:
     return np.array([*numbers, point["outside"]], np.float32)
 
 
+def all_features(points: Sequence[int]) -> list[np.ndarray]:
+    return [features(k) for k in points]
+
+
 def run(method: Method, trials: int, batch: int = 8) -> list[float]:
     seen: list[int] = []
     while len(seen) < trials and (points := method.propose(min(batch, trials - len(seen)))):
@@ -49,8 +53,8 @@ METHODS: dict[str, Callable[[np.random.Generator], Method]] = {
     "random": lambda rng: Random(SPACE, rng),
     "grid": lambda rng: Grid(SPACE, rng),
     "genetic": lambda rng: Genetic(SPACE, rng),
-    "ranking": lambda rng: Guided(SPACE, features, Ranking(0), rng),
-    "regression": lambda rng: Guided(SPACE, features, Regression(0), rng),
+    "ranking": lambda rng: Guided(SPACE, all_features, Ranking(0), rng),
+    "regression": lambda rng: Guided(SPACE, all_features, Regression(0), rng),
 }
 
 
@@ -101,7 +105,7 @@ def test_failures_are_learnt_from_and_what_cannot_be_lowered_is_left_alone() -> 
     dead = {k for k in range(len(SPACE)) if SPACE[k]["rows"] == 64}
     method = Guided(
         SPACE,
-        lambda k: None if k in dead else features(k),
+        lambda points: [None if k in dead else features(k) for k in points],
         Ranking(0),
         np.random.default_rng(0),
         explored=0.0,

@@ -67,3 +67,6 @@ class Here:
                 raise KeyboardInterrupt
             self.asked.append(point)
             yield k, Outcome(cost_of(template, point))
+
+    def features(self, template: Any, points: Sequence[Point]) -> list[Features | None]:
+        return [template.features(point) for point in points]
