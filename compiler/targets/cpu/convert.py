@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import llvmlite.ir as ll
@@ -10,7 +11,7 @@ from vdla.compiler.te.ranges import dtype_range
 
 from .types import I32, register_type
 
-__all__ = ["convert", "splat", "wrapped"]
+__all__ = ["convert", "lane_order", "splat", "wrapped"]
 
 
 def splat(builder: ll.IRBuilder, value: Any, lanes: int | None) -> Any:
@@ -18,12 +19,21 @@ def splat(builder: ll.IRBuilder, value: Any, lanes: int | None) -> Any:
     if lanes is None or isinstance(value.type, ll.VectorType):
         return value
     if isinstance(value, ll.Constant):
-        return ll.Constant(ll.VectorType(value.type, lanes), [value] * lanes)
-    whole = ll.VectorType(value.type, lanes)
-    undefined = ll.Constant(whole, ll.Undefined)
-    one = builder.insert_element(undefined, value, ll.Constant(ll.IntType(32), 0))
-    zeros = ll.Constant(ll.VectorType(ll.IntType(32), lanes), [0] * lanes)
-    return builder.shuffle_vector(one, undefined, zeros)
+        return _repeated(value, lanes)
+    undefined = ll.Constant(ll.VectorType(value.type, lanes), ll.Undefined)
+    one = builder.insert_element(undefined, value, ll.Constant(I32, 0))
+    return builder.shuffle_vector(one, undefined, lane_order((0,) * lanes))
+
+
+@lru_cache(maxsize=1 << 10)
+def _repeated(value: ll.Constant, lanes: int) -> ll.Constant:
+    return ll.Constant(ll.VectorType(value.type, lanes), [value] * lanes)
+
+
+@lru_cache(maxsize=1 << 10)
+def lane_order(lanes: tuple[int, ...]) -> ll.Constant:
+    """Return which lanes a shuffle takes, as its operand; it keeps its text."""
+    return ll.Constant(ll.VectorType(I32, len(lanes)), list(lanes))
 
 
 def _bits(dtype: str) -> int:

@@ -11,6 +11,7 @@ import llvmlite.ir as ll
 from vdla.compiler.te import TensorIntrin, compute, placeholder, reduce_axis, sum_over
 from vdla.errors import LoweringError
 
+from .convert import lane_order, splat
 from .target import Target
 from .types import I32
 
@@ -93,7 +94,7 @@ def emit_intrinsic(
     a, b = operands
     # Both factors of all lanes at once: they lie side by side, as the instruction takes them.
     pair = builder.load(a, align=2, typ=I32)
-    pairs = _splat(builder, pair, instruction.lanes)
+    pairs = splat(builder, pair, instruction.lanes)
     factors = builder.load(b, align=2, typ=ll.VectorType(I16, 2 * lanes))
     total = builder.load(output, align=4, typ=ll.VectorType(I32, lanes))
     parts = [
@@ -130,29 +131,19 @@ def _declared(builder: ll.IRBuilder, name: str, result: Any, args: list[Any]) ->
     return known or ll.Function(module, ll.FunctionType(result, args), name)
 
 
-def _order(numbers: list[int]) -> Any:
-    return ll.Constant(ll.VectorType(I32, len(numbers)), numbers)
-
-
 def _slice(builder: ll.IRBuilder, vector: Any, first: int, count: int) -> Any:
     if vector.type.count == count:
         return vector
-    return builder.shuffle_vector(vector, vector, _order(list(range(first, first + count))))
+    return builder.shuffle_vector(vector, vector, lane_order(tuple(range(first, first + count))))
 
 
 def _joined(builder: ll.IRBuilder, parts: list[Any]) -> Any:
     """Return vectors of one length one after the other; they are a power of two."""
     while len(parts) > 1:
         count = 2 * parts[0].type.count
-        order = _order(list(range(count)))
+        order = lane_order(tuple(range(count)))
         parts = [
             builder.shuffle_vector(low, high, order)
             for low, high in zip(parts[::2], parts[1::2], strict=True)
         ]
     return parts[0]
-
-
-def _splat(builder: ll.IRBuilder, value: Any, count: int) -> Any:
-    undefined = ll.Constant(ll.VectorType(I32, count), ll.Undefined)
-    one = builder.insert_element(undefined, value, ll.Constant(I32, 0))
-    return builder.shuffle_vector(one, undefined, _order([0] * count))

@@ -25,7 +25,7 @@ from vdla.compiler.te.expr import Call, Const, Expr, Reduce, Select, Var
 from vdla.compiler.te.traverse import walk
 from vdla.errors import LoweringError
 
-from .convert import splat
+from .convert import lane_order, splat
 from .element import ElementEmitter, combine
 from .index import IndexEmitter, Known, Lanes
 from .intrinsics import emit_intrinsic
@@ -343,9 +343,8 @@ class StatementEmitter:
         builder = self._builder
         while value.type.count > 1 and value.type.count % 2 == 0:
             half = value.type.count // 2
-            order = ll.VectorType(I32, half)
             low, high = (
-                builder.shuffle_vector(value, value, ll.Constant(order, list(range(s, s + half))))
+                builder.shuffle_vector(value, value, lane_order(tuple(range(s, s + half))))
                 for s in (0, half)
             )
             value = combine(builder, kind, low, high, dtype)

@@ -99,3 +99,10 @@ def test_a_model_learns_from_records_of_other_tasks_alone() -> None:
     assert known.costs.tolist() == [5.0, 6.0]
     assert known.groups.tolist() == [0, 1]
     assert known_of(records[4:5], mine) is None
+
+
+def test_what_follows_the_search_is_none_of_its_seconds(tmp_path: Path) -> None:
+    state = search_jobs([], Here(), Log(tmp_path / "records.jsonl"))
+    assert state.ended is not None
+    state.begun = state.ended - 2.0
+    assert state.seconds == 2.0
