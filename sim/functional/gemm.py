@@ -83,10 +83,9 @@ def _products(state: State, src: _Indices, wgt: _Indices) -> NDArray[np.int32]:
     -------
     ndarray of int32, shape (images, rows, batch, block_out)
     """
-    config, exact = state.config, np.float32
-    step = _FLOAT32_TERMS // config.block_in
-    if not step:
-        step, exact = 1, np.float64
+    config = state.config
+    exact = np.float32 if config.block_in <= _FLOAT32_TERMS else np.float64
+    step = max(1, _FLOAT32_TERMS // config.block_in)
     total = np.zeros((1, 1), np.int32)
     for first in range(0, len(wgt), step):
         inputs = state.inp[:, src[:, first : first + step]].transpose(0, 1, 3, 2, 4)
