@@ -124,7 +124,7 @@ def test_built_in_records_take_the_cycles_they_say() -> None:
     assert len(tuned) == 22  # 20 of stages, the first one and the dense layer
     for name, code in tuned.items():
         assert code.template is not None
-        known = built_in().find(code.template.task)
+        known = built_in().find(code.template.task, "resnet18")
         assert known is not None
         assert known.point == code.point
         if "layer4" in name:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import resources
 
 from vdla.compiler.tune.database import Database, built_in
-from vdla.compiler.tune.task import Record, Task
+from vdla.compiler.tune.task import Record, Task, read_record
 
 TASK = Task("conv2d", 1, {"height": 7}, {"kind": "vdla", "config": "0f", "vthreads": 2})
 
@@ -71,4 +72,21 @@ def test_one_database_goes_over_another() -> None:
 def test_records_come_with_vdla() -> None:
     assert len(built_in()) > 50
     for one in built_in():
-        assert built_in().find(one.task) is one
+        assert built_in().find(one.task, one.chosen_in) is one
+
+
+def test_shipped_records_are_in_order_and_each_changes_something() -> None:
+    file = resources.files("vdla.compiler.tune") / "schedules" / "pynq-z1.jsonl"
+    lines = file.read_text("utf-8").splitlines()
+    assert lines == sorted(set(lines))
+    found = [read_record(line) for line in lines]
+    records = [one for one in found if one is not None]
+    assert len(records) == len(lines)
+    alone = {one.task.key: one for one in records if not one.chosen_in}
+    assert len(alone) == sum(not one.chosen_in for one in records)
+    for one in records:
+        assert (one.status, one.device, one.unit, one.features) == ("ok", "cycle", "cycles", ())
+        assert one.tool
+        if one.chosen_in:  # else the network would take the cheapest, the same
+            assert one.point != alone[one.task.key].point
+            assert (one.cost or 0) >= (alone[one.task.key].cost or 0)
