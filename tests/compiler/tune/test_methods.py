@@ -9,7 +9,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from vdla.compiler.tune.guided import Guided
+from vdla.compiler.tune.guided import Guided, Known
 from vdla.compiler.tune.methods import Genetic, Grid, Method, Random
 from vdla.compiler.tune.model import Ranking, Regression
 from vdla.compiler.tune.space import Point, Space
@@ -119,3 +119,23 @@ def test_failures_are_learnt_from_and_what_cannot_be_lowered_is_left_alone() -> 
             points, [np.inf if SPACE[k]["order"] == "ab" else cost(SPACE[k]) for k in points]
         )
     assert [SPACE[k]["order"] for k in method.propose(8)].count("ba") >= 6
+
+
+def test_a_model_of_other_tasks_cannot_keep_a_search_from_what_the_prior_expects() -> None:
+    rows = np.array([features(k) for k in range(len(SPACE))], np.float32)
+    backwards = Known(
+        rows,
+        np.array([1e6 / cost(SPACE[k]) for k in range(len(SPACE))]),
+        np.zeros(len(SPACE), np.int64),
+    )
+    best = min(range(len(SPACE)), key=lambda k: cost(SPACE[k]))
+    method = Guided(
+        SPACE,
+        all_features,
+        Ranking(0),
+        np.random.default_rng(0),
+        prior=lambda k: cost(SPACE[k]),
+        known=backwards,
+    )
+    assert method.propose(8)[0] == best
+    assert Guided(SPACE, all_features, Ranking(0), np.random.default_rng(0)).propose(1)
