@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 from functools import lru_cache
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,10 @@ _FEW, _SOME, _MANY = 3, 11, 31
 """Samples of a candidate beside the reference: of one that is clearly behind, others, the best."""
 _BEHIND = 1.25
 """A candidate whose fastest sample is so many times the best's is not sampled any further."""
-_CLOSE = 1.08
-"""One whose median is no more times the best's is sampled more."""
+_SURE = 2.0
+"""Standard errors that lie between a median and the best's where it is surely behind."""
+_OF_MEDIAN = 1.2533
+"""A median's standard error in those of a mean, of a normal distribution: sqrt(pi / 2)."""
 _APART = 1.5
 """Interquartile ranges beyond the quartiles from which a sample is discarded (Tukey's fences)."""
 _ROUNDING = 3e-5
@@ -204,9 +207,14 @@ def _ratio(kernel: _Kernel, other: _Kernel, inputs: Sequence[Array], to_beat: fl
         ratios.append(taken[kernel] / taken[other])
         if len(ratios) == _FEW and min(ratios) > _BEHIND * to_beat:
             break
-        if len(ratios) == _SOME and np.median(kept(ratios)) > _CLOSE * to_beat:
+        if len(ratios) == _SOME and _surely_behind(kept(ratios), to_beat):
             break
     return float(np.median(kept(ratios)))
+
+
+def _surely_behind(ratios: NDArray[np.float64], to_beat: float) -> bool:
+    error = _OF_MEDIAN * ratios.std(ddof=1) / sqrt(len(ratios))
+    return bool(np.median(ratios) - _SURE * error > to_beat)
 
 
 def _sample(kernel: _Kernel, inputs: Sequence[Array]) -> float:
