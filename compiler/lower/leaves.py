@@ -5,7 +5,18 @@ from __future__ import annotations
 from vdla.compiler.ir.linear import lookup, simplify
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.ir.stmt import Access, Condition, Copy
-from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Read, Select, Var
+from vdla.compiler.te.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Read,
+    Select,
+    Var,
+    all_of,
+    as_expr,
+)
 from vdla.compiler.te.stage import Stage
 from vdla.compiler.te.tensor import IterVar
 from vdla.compiler.te.traverse import map_expr
@@ -14,7 +25,7 @@ from vdla.errors import LoweringError
 from .regions import Region
 from .storage import Storage
 
-__all__ = ["DMA_PRAGMA", "copy_of", "element_of", "load_all"]
+__all__ = ["DMA_PRAGMA", "copy_of", "element_of", "load_all", "within"]
 
 DMA_PRAGMA = "dma_copy"
 """Pragma that turns a copy stage's loops, from the marked one inwards, into one copy."""
@@ -82,6 +93,19 @@ def _conditions(expr: Expr, region: Region, name: str) -> tuple[Condition, ...]:
         f"The padding condition of {name} must be comparisons with constants joined by and, not "
         f"{expr_text(expr)}."
     )
+
+
+def within(body: Expr, conditions: tuple[Expr, ...]) -> Expr:
+    """Return an element where conditions hold, and 0 elsewhere.
+
+    What is padded with 0 already gets one condition more, and not a second select around it.
+    """
+    if not conditions:
+        return body
+    zero = as_expr(0, body.dtype)
+    if isinstance(body, Select) and body.other == zero:
+        return Select(all_of(*conditions, body.condition), body.then, zero)
+    return Select(all_of(*conditions), body, zero)
 
 
 def load_all(body: Expr, stage: Stage, storage: Storage) -> tuple[Expr, tuple[Access, ...]]:

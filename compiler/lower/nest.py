@@ -15,7 +15,7 @@ from vdla.compiler.te.stage import Stage
 from vdla.compiler.te.tensor import IterVar, Tensor
 from vdla.errors import LoweringError
 
-from .leaves import DMA_PRAGMA, copy_of, element_of, load_all
+from .leaves import DMA_PRAGMA, copy_of, element_of, load_all, within
 from .regions import infer_regions, inline_stages
 from .storage import Storage
 
@@ -154,6 +154,7 @@ class _Builder:
     def _scalar_nest(self, stage: Stage) -> Stmt:
         target, body = element_of(stage, self._storage), stage.body
         if not isinstance(body, Reduce):
+            body = within(body, self._regions[stage].inside)
             value, loads = load_all(body, stage, self._storage)
             return self._loops(stage, stage.leaves, Store(target, value, loads))
         source, loads = load_all(body.source, stage, self._storage)

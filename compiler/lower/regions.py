@@ -8,12 +8,15 @@ from vdla.compiler.ir.linear import const_bounds, lookup, relax, simplify, uses
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.te.expr import Const, Expr, Read, Var, as_expr, maximum, minimum
 from vdla.compiler.te.schedule import Schedule
-from vdla.compiler.te.stage import Attach, Fuse, Split, Stage
+from vdla.compiler.te.stage import THREAD_AXES, Attach, Fuse, Split, Stage
 from vdla.compiler.te.tensor import IterVar, Tensor
 from vdla.compiler.te.traverse import map_expr, substitute, walk
 from vdla.errors import LoweringError
 
-__all__ = ["Region", "Regions", "infer_regions", "inline_stages"]
+__all__ = ["SHARED", "Region", "Regions", "infer_regions", "inline_stages"]
+
+SHARED = "shared"
+"""Scope of what the threads of a block compute together."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,11 @@ class Region:
     values : dict of Var to Expr
         Original axis variable to its value in terms of loop variables.
     outside : tuple of (Var, Expr)
-        Enclosing loops of other stages with their extents, outermost first.
+        Enclosing loops of other stages with their extents, outermost first; those of threads that
+        share the stage are left out.
+    inside : tuple of Expr
+        Which elements the tensor has, in terms of the stage's own axes, where whole tiles reach
+        past its end.
     """
 
     mins: tuple[Expr, ...]
@@ -37,6 +44,7 @@ class Region:
     loop_extents: dict[IterVar, Expr]
     values: dict[Var, Expr]
     outside: tuple[tuple[Var, Expr], ...]
+    inside: tuple[Expr, ...] = ()
 
 
 Regions = dict[Stage, Region]
@@ -117,7 +125,28 @@ def _outside(stage: Stage, regions: Regions) -> tuple[tuple[Var, Expr], ...]:
         )
     region = regions[host]
     inner = host.leaves[: host.leaves.index(axis) + 1]
-    return region.outside + tuple((leaf.var, region.loop_extents[leaf]) for leaf in inner)
+    loops = region.outside + tuple((leaf.var, region.loop_extents[leaf]) for leaf in inner)
+    if stage.scope != SHARED:
+        return loops
+    threads = _threads_around(stage)
+    shared = tuple((var, extent) for var, extent in loops if var not in threads)
+    for var, extent in shared:
+        if uses(extent, threads):
+            raise LoweringError(
+                f"{stage.name} is computed by all threads of a block, and loop {var.name} around "
+                f"it takes {expr_text(extent)} steps, not as many in each: compute it further out, "
+                "or split by a factor that divides."
+            )
+    return shared
+
+
+def _threads_around(stage: Stage) -> set[Var]:
+    """Return the loops around a stage that run as threads of one block."""
+    found: set[Var] = set()
+    while stage.attach is not None:
+        stage = stage.attach.stage
+        found.update(leaf.var for leaf in stage.leaves if stage.bound(leaf) in THREAD_AXES)
+    return found
 
 
 def _region(stage: Stage, readers: list[Stage], regions: Regions) -> Region:
@@ -134,16 +163,26 @@ def _region(stage: Stage, readers: list[Stage], regions: Regions) -> Region:
     for low, high in boxes[1:]:
         lows = [_join(a, b, "min") for a, b in zip(lows, low, strict=True)]
         highs = [_join(a, b, "max") for a, b in zip(highs, high, strict=True)]
-    mins, sizes = [], []
-    for least, greatest, size in zip(lows, highs, stage.tensor.shape, strict=True):
+    mins, sizes, inside = [], [], []
+    for axis, least, greatest, size in zip(
+        stage.axis, lows, highs, stage.tensor.shape, strict=True
+    ):
         # A reader that pads by a select reaches past either end.
         if const_bounds(least, outside)[0] < 0:
             least = simplify(maximum(least, 0))
+        if stage.whole:
+            length = const_bounds(greatest - least + 1, outside)[1]
+            if const_bounds(least, outside)[1] + length > size:
+                inside.append(axis.lt(size))
+            mins.append(least)
+            sizes.append(as_expr(length))
+            continue
         if const_bounds(greatest, outside)[1] > size - 1:
             greatest = simplify(minimum(greatest, size - 1))
         mins.append(least)
         sizes.append(simplify(greatest - least + 1))
-    return _with_loops(stage, tuple(mins), tuple(sizes), outside)
+    region = _with_loops(stage, tuple(mins), tuple(sizes), outside)
+    return replace(region, inside=tuple(inside))
 
 
 def _join(a: Expr, b: Expr, op: str) -> Expr:

@@ -12,7 +12,12 @@ from .intrin import TensorIntrin
 from .tensor import IterVar, Tensor
 from .traverse import walk
 
-__all__ = ["Attach", "Fuse", "Relation", "Split", "Stage"]
+__all__ = ["BLOCK_AXES", "THREAD_AXES", "Attach", "Fuse", "Relation", "Split", "Stage"]
+
+BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
+"""What a loop over the blocks of a GPU's grid may be bound to."""
+THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+"""What a loop over the threads of a block may be bound to."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,10 @@ class Stage:
         What `unroll`, `bind`, `pragma` and their like recorded.
     attach : Attach or None
         None computes the stage at the root.
+    inlined : bool
+        Whether readers compute the body themselves.
+    whole : bool
+        Whether every tile is computed in the size of the greatest, as `whole_tiles` asks.
     """
 
     tensor: Tensor
@@ -83,6 +92,7 @@ class Stage:
     intrinsics: dict[IterVar, TensorIntrin] = field(default_factory=dict)
     attach: Attach | None = None
     inlined: bool = False
+    whole: bool = False
 
     @classmethod
     def of(cls, tensor: Tensor, scope: str = "global") -> Stage:
@@ -107,6 +117,7 @@ class Stage:
             or self.intrinsics
             or self.attach is not None
             or self.inlined
+            or self.whole
             or self.leaves != [*self.axis, *self.reduce_axis]
         )
 
@@ -262,19 +273,55 @@ class Stage:
         """
         self.scope = scope
 
-    def bind(self, axis: IterVar, thread: str) -> None:
-        """Run a loop's iterations as threads: ``vthread`` interleaves virtual threads.
+    def whole_tiles(self) -> None:
+        """Compute every tile in the size of the greatest one, past the end of the tensor too.
 
-        Before: ``for t in 2: for k: load(t, k); gemm(t, k)``. After binding t to ``vthread``::
+        Before, with ``b`` computed inside ``io``::
+
+            for io in 3:
+              for i in min(4, 10 - 4 * io): b[i] = a[4 * io + i]
+
+        After ``s[b].whole_tiles()``::
+
+            for io in 3:
+              for i in 4: b[i] = select(4 * io + i < 10, a[4 * io + i], 0)
+
+        So loops keep a constant number of iterations, and threads share them out evenly. Elements
+        past the end are 0; those of a reduction are whatever its source gives there, so that what
+        it reads must be made of whole tiles too. It changes nothing at the root.
+        """
+        self.whole = True
+
+    def bind(self, axis: IterVar, thread: str) -> None:
+        """Run a loop's iterations as threads.
+
+        ``vthread`` interleaves virtual threads. Before: ``for t in 2: for k: load(t, k);
+        gemm(t, k)``. After binding t to ``vthread``::
 
             for k: load(0, k); load(1, k); gemm(0, k); gemm(1, k)   # private buffers a thread
+
+        ``blockIdx.x``, ``threadIdx.x`` and their like in y and z are a GPU's: a grid of blocks, and
+        the threads of a block. Before: ``for i in 8: for j in 32: c[i, j] = a[i, j] + 1``. After
+        ``s[c].bind(i, "blockIdx.x"); s[c].bind(j, "threadIdx.x")``, in each thread of each block::
+
+            c[blockIdx.x, threadIdx.x] = a[blockIdx.x, threadIdx.x] + 1
+
+        Threads of a block share what lies in the scope ``shared``. A stage in that scope that is
+        computed inside the loops of threads is computed once for all of them, as far as any of them
+        needs it; its own loops, bound to ``threadIdx`` again, say which thread computes which
+        element, and lowering puts barriers where threads would get ahead of each other.
         """
-        if thread != "vthread" and not thread.startswith(("blockIdx.", "threadIdx.")):
+        if thread != "vthread" and thread not in (*BLOCK_AXES, *THREAD_AXES):
             raise ScheduleError(
-                "A loop is bound to vthread, or on a GPU to an axis of blockIdx or threadIdx, not "
-                f"to {thread!r}."
+                "A loop is bound to vthread, or on a GPU to an axis, x, y or z, of blockIdx or "
+                f"threadIdx, not to {thread!r}."
             )
         self._annotate(axis, "bind", thread)
+
+    def bound(self, axis: IterVar) -> str | None:
+        """Return what a loop is bound to, None where it is an ordinary one."""
+        thread = self.annotations.get(axis, {}).get("bind")
+        return None if thread is None else str(thread)
 
     def unroll(self, axis: IterVar) -> None:
         """Repeat the body instead of looping; on VDLA each step is an instruction of its own.
