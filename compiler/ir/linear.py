@@ -13,7 +13,17 @@ from vdla.errors import LoweringError
 
 from .printer import expr_text
 
-__all__ = ["affine", "const_bounds", "is_data", "lookup", "relax", "simplify", "uses", "variables"]
+__all__ = [
+    "affine",
+    "const_bounds",
+    "is_data",
+    "lookup",
+    "relax",
+    "simplify",
+    "terms",
+    "uses",
+    "variables",
+]
 
 _Terms = dict[Expr, int]
 
@@ -37,6 +47,14 @@ def variables(expr: Expr) -> frozenset[Var]:
     if isinstance(expr, Binary):
         return variables(expr.a) | variables(expr.b)
     return frozenset(part for part in walk(expr) if isinstance(part, Var))
+
+
+def terms(expr: Expr) -> tuple[dict[Expr, int], int]:
+    """Return an expression as integer multiples of atoms, and a constant.
+
+    ``4 * i - j // 2 + 3`` is ``{i: 4, j // 2: -1}, 3``.
+    """
+    return _sum_of(expr)
 
 
 def _sum_of(expr: Expr) -> tuple[_Terms, int]:

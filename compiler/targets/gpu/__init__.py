@@ -1,0 +1,23 @@
+"""GPUs: schedules bound to blocks and threads become kernels, and those source.
+
+`build_kernel` lowers a schedule to a `Kernel`, the program of one thread; `source_of` writes it in
+OpenCL C or CUDA C.
+"""
+
+from __future__ import annotations
+
+from .build import build_kernel
+from .dialect import CUDA, DIALECTS, OPENCL, Dialect
+from .kernel import Kernel, Parameter
+from .source import source_of
+
+__all__ = [
+    "CUDA",
+    "DIALECTS",
+    "OPENCL",
+    "Dialect",
+    "Kernel",
+    "Parameter",
+    "build_kernel",
+    "source_of",
+]

@@ -1,0 +1,134 @@
+"""Proof that every access of a kernel lies inside its array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vdla.compiler.ir.linear import const_bounds, is_data, simplify, terms
+from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.ir.stmt import Access, Store
+from vdla.compiler.te.expr import Binary, Call, Const, Expr, Select, Var
+from vdla.compiler.te.traverse import parts_of
+from vdla.errors import LoweringError
+
+from .conditions import below, bounds, contained, facts_of, never_negative
+from .counting import never_negative_counted
+from .kernel import Guard, Kernel, Loop, Statement
+from .kernel import Sequence as Statements
+
+__all__ = ["check_bounds"]
+
+_Loops = tuple[tuple[Var, Expr], ...]
+_Facts = tuple[Expr, ...]
+"""What is at least 0 where a statement runs."""
+
+
+def check_bounds(kernel: Kernel) -> None:
+    """Check that no thread reaches outside an array, wherever it stands.
+
+    An offset is held against 0 and against the array's last element: by the ranges of blocks,
+    threads and loops, and where those do not suffice by the conditions around the access as well.
+    ``129 * m + n`` lies in an array of 65 x 129 elements where ``m < 65`` and ``n < 129``: the last
+    element less the offset is ``129 * (64 - m) + (128 - n)``. Where no such sum is found, and the
+    places are few, each is tried.
+
+    Raises
+    ------
+    LoweringError
+        Names the access for which that is not shown.
+    """
+    _visit(kernel.body, kernel.places, ())
+
+
+def _visit(stmt: Statement, loops: _Loops, facts: _Facts) -> None:
+    if isinstance(stmt, Statements):
+        for child in stmt.stmts:
+            _visit(child, loops, facts)
+    elif isinstance(stmt, Loop):
+        inner = (*loops, (stmt.var, stmt.extent))
+        more = [d for c in below(stmt.var, stmt.extent) for d in facts_of(c)]
+        _visit(stmt.body, inner, (*facts, *more))
+    elif isinstance(stmt, Guard):
+        _visit(stmt.body, loops, (*facts, *(d for c in stmt.conditions for d in facts_of(c))))
+    elif isinstance(stmt, Store):
+        _access(stmt.target, loops, facts)
+        _loads(stmt.value, stmt.loads, loops, facts)
+
+
+def _loads(value: Expr, loads: Sequence[Access], loops: _Loops, facts: _Facts) -> None:
+    """Check what a value loads, each load under the conditions of the selects around it."""
+    if isinstance(value, Select):
+        _loads(value.condition, loads, loops, facts)
+        _loads(value.then, loads, loops, (*facts, *facts_of(value.condition)))
+        _loads(value.other, loads, loops, facts)
+    elif isinstance(value, Call) and value.name == "load":
+        _access(loads[dict(value.attrs)["position"]], loops, facts)
+    else:
+        for part in parts_of(value):
+            _loads(part, loads, loops, facts)
+
+
+def _access(access: Access, loops: _Loops, facts: _Facts) -> None:
+    last = access.buffer.total - 1
+    if not is_data(access.offset):
+        both = (access.offset, simplify(last - access.offset))
+        if all(never_negative(one, loops) for one in both):
+            return
+        known = (*facts, *_quotients(access.offset, loops, facts))
+        if all(_proved(one, loops, known) for one in both):
+            return
+        known = (*known, *(more for fact in known for more in _rounded(fact, loops)))
+        if all(
+            _proved(one, loops, known) or never_negative_counted(one, loops, facts) for one in both
+        ):
+            return
+    raise LoweringError(
+        f"An access must lie inside its array wherever a thread stands, and "
+        f"{access.buffer.name}[{expr_text(access.offset)}] is not known to lie in 0..{last}: "
+        "guard it by a select, or make what is computed around it whole tiles."
+    )
+
+
+def _quotients(offset: Expr, loops: _Loops, facts: _Facts) -> Iterator[Expr]:
+    """Yield what follows of the quotients in a sum from what is known of the dividends.
+
+    From ``223 - 64 * s - t >= 0`` follows ``223 - 64 * s - 32 * (t // 32) >= 0``.
+    """
+    for atom in terms(offset)[0]:
+        if isinstance(atom, Binary) and atom.op == "//" and isinstance(atom.b, Const):
+            yield simplify(bounds(atom.a, loops, facts)[1] // atom.b.value - atom)
+            for fact in facts:
+                times = contained(atom.a, simplify(0 - fact))
+                if times:
+                    yield simplify(fact + (atom.a - atom * atom.b.value) * times)
+
+
+def _rounded(fact: Expr, loops: _Loops) -> Iterator[Expr]:
+    """Yield what follows of a fact because indices are whole numbers.
+
+    From ``1763 - 48 * i - 12 * z - t >= 0``, t being 0 at the least, follows
+    ``48 * i + 12 * z <= 1763``, and from that ``4 * i + z <= 1763 // 12``.
+    """
+    sums, constant = terms(fact)
+    for by in sorted({abs(factor) for factor in sums.values()} - {1}):
+        kept: Expr = Const(0)
+        rest: Expr = Const(constant)
+        for atom, factor in sums.items():
+            if factor % by:
+                rest = rest + atom * factor
+            else:
+                kept = kept + atom * (factor // by)
+        yield simplify(kept + const_bounds(rest, loops)[1] // by)
+
+
+def _proved(wanted: Expr, loops: _Loops, facts: _Facts) -> bool:
+    """Tell whether ``wanted >= 0`` follows from ranges, and multiples of facts, added up."""
+    if never_negative(wanted, loops):
+        return True
+    for k, fact in enumerate(facts):
+        times = contained(fact, wanted)
+        if times > 0 and _proved(
+            simplify(wanted - fact * times), loops, facts[:k] + facts[k + 1 :]
+        ):
+            return True
+    return False

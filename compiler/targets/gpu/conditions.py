@@ -1,0 +1,178 @@
+"""Conditions on where a thread stands, as differences that must be positive or zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from vdla.compiler.ir.linear import const_bounds, is_data, simplify, terms
+from vdla.compiler.te.expr import Binary, Const, Expr, Var, all_of, as_expr, binary
+from vdla.compiler.te.traverse import map_expr
+from vdla.errors import LoweringError
+
+__all__ = [
+    "below",
+    "bounds",
+    "contained",
+    "differences",
+    "facts_of",
+    "needed",
+    "never_negative",
+    "settle",
+]
+
+_Loops = Sequence[tuple[Var, Expr]]
+
+
+def below(index: Expr, extent: Expr) -> tuple[Expr, ...]:
+    """Return the conditions ``a < b`` that together mean ``index < extent``.
+
+    ``t < (min(32, 65 - 32 * b) + 3) // 4`` means ``4 * t < 32`` and ``32 * b + 4 * t < 65``: no
+    quotients and no minima are left, so that each is cheap to test, and to decide beforehand.
+    """
+    return tuple(_comparison(part) for part in _split(simplify(extent - index - 1)))
+
+
+def _split(difference: Expr) -> list[Expr]:
+    """Return sums that are all at least 0 where a difference is: minima and quotients taken apart.
+
+    ``x // c + r >= 0`` means ``x + c * r >= 0``, and ``r - x // c >= 0`` means
+    ``c * r + c - 1 - x >= 0``.
+    """
+    for atom, factor in terms(difference)[0].items():
+        if not isinstance(atom, Binary) or abs(factor) != 1:
+            continue
+        rest = simplify(difference - atom * factor)
+        if atom.op == "min" and factor == 1:
+            sides = (_split(simplify(rest + side)) for side in (atom.a, atom.b))
+            return list(chain.from_iterable(sides))
+        if atom.op == "//" and isinstance(atom.b, Const) and atom.b.value > 0:
+            by = atom.b.value
+            left = atom.a if factor == 1 else by - 1 - atom.a
+            return _split(simplify(left + rest * by))
+    return [difference]
+
+
+def _comparison(difference: Expr) -> Expr:
+    """Return ``difference >= 0`` as ``a < b``, all that is subtracted on the left."""
+    sums, constant = terms(difference)
+    left: Expr = Const(0)
+    right: Expr = as_expr(constant + 1)
+    for atom, factor in sums.items():
+        if factor < 0:
+            left = left + atom * -factor
+        else:
+            right = right + atom * factor
+    return binary("<", simplify(left), simplify(right))
+
+
+def differences(condition: Expr) -> tuple[Expr, ...]:
+    """Return what is at least 0 where a condition holds; nothing where it is no comparison."""
+    if isinstance(condition, Binary) and condition.op == "and":
+        return (*differences(condition.a), *differences(condition.b))
+    if not isinstance(condition, Binary) or not condition.a.dtype.startswith("int"):
+        return ()
+    a, b = condition.a, condition.b
+    if condition.op == "==":
+        return simplify(a - b), simplify(b - a)
+    strict = {"<": 1, "<=": 0}.get(condition.op)
+    return () if strict is None else (simplify(b - a - strict),)
+
+
+def facts_of(condition: Expr) -> tuple[Expr, ...]:
+    """Return what is at least 0 where a condition holds, with quotients and without."""
+    raw = differences(condition)
+    return tuple(dict.fromkeys((*raw, *chain.from_iterable(map(_split, raw)))))
+
+
+def never_negative(difference: Expr, loops: _Loops) -> bool:
+    """Tell whether a difference is at least 0 wherever a thread stands."""
+    try:
+        return const_bounds(difference, loops)[0] >= 0
+    except LoweringError:
+        return False
+
+
+def contained(part: Expr, whole: Expr) -> int:
+    """Return how often the atoms of one sum are in another; 0 where one has the other sign."""
+    sums, given = terms(whole)[0], terms(part)[0]
+    if not given or any(sums.get(atom, 0) * factor <= 0 for atom, factor in given.items()):
+        return 0
+    return min(abs(sums[atom]) // abs(factor) for atom, factor in given.items())
+
+
+def bounds(expr: Expr, loops: _Loops, facts: Sequence[Expr]) -> tuple[int, int]:
+    """Return bounds of an index by ranges, and the upper one by facts as well.
+
+    ``12 * i + t`` with i below 10 and t below 12 is at most 119, and where ``116 - 12 * i - t`` is
+    at least 0 it is at most 116.
+
+    Raises
+    ------
+    LoweringError
+        The range is not known.
+    """
+    low, high = const_bounds(expr, loops)
+    for fact in facts:
+        times = contained(expr, simplify(0 - fact))
+        if times:
+            rest = simplify(fact + expr * times)
+            high = min(high, const_bounds(rest, loops)[1] // times)
+    for atom, factor in terms(expr)[0].items():
+        if isinstance(atom, Binary) and atom.op == "//" and factor > 0:
+            by = atom.b.value if isinstance(atom.b, Const) else 0
+            if by > 0:  # x // c + r is at most (x + c * r) / c
+                whole = simplify((expr - atom * factor) * by + atom.a * factor)
+                high = min(high, bounds(whole, loops, facts)[1] // by)
+                break
+    return low, high
+
+
+def needed(conditions: Sequence[Expr], loops: _Loops) -> tuple[Expr, ...]:
+    """Return those conditions that do not hold everywhere, nor wherever another one holds."""
+    kept = [c for c in dict.fromkeys(conditions) if not _follows(c, (), loops)]
+    for one in tuple(kept):
+        others = [d for c in kept if c is not one for d in differences(c)]
+        if _follows(one, others, loops):
+            kept.remove(one)
+    return tuple(kept)
+
+
+def _follows(condition: Expr, facts: Sequence[Expr], loops: _Loops) -> bool:
+    """Tell whether a condition holds everywhere, or wherever one of some facts does."""
+    own = differences(condition)
+    return bool(own) and all(
+        any(never_negative(simplify(mine - fact), loops) for fact in (Const(0), *facts))
+        for mine in own
+    )
+
+
+def _conjuncts(condition: Expr) -> list[Expr]:
+    if isinstance(condition, Binary) and condition.op == "and":
+        return _conjuncts(condition.a) + _conjuncts(condition.b)
+    return [condition]
+
+
+def settle(expr: Expr, loops: _Loops, facts: Sequence[Expr]) -> Expr:
+    """Return an expression without the quotients, remainders and conditions that facts decide.
+
+    Before: ``(12 * i + t) // 13 % 9``. After, where ``12 * i + t`` is at most 116:
+    ``(12 * i + t) // 13``.
+    """
+
+    def visit(part: Expr) -> Expr | None:
+        if isinstance(part, Binary) and part.op == "and":
+            every = [map_expr(one, visit) for one in _conjuncts(part)]
+            return all_of(*(needed(every, loops) or every[:1]))
+        if not isinstance(part, Binary) or part.op not in ("//", "%"):
+            return None
+        a, by = simplify(settle(part.a, loops, facts)), part.b
+        if not isinstance(by, Const) or by.value <= 0 or is_data(a):
+            return None
+        low, high = bounds(a, loops, facts)
+        if low // by.value != high // by.value:
+            return binary(part.op, a, by)
+        quotient = low // by.value
+        return Const(quotient, part.dtype) if part.op == "//" else a - quotient * by.value
+
+    return map_expr(expr, visit)

@@ -1,0 +1,136 @@
+"""Kernels: what each thread of a grid runs, below the loop IR and above any language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from vdla.compiler.ir.stmt import Buffer, Store
+from vdla.compiler.te.expr import Const, Expr, Var
+
+__all__ = [
+    "BLOCK",
+    "THREAD",
+    "Barrier",
+    "Guard",
+    "Kernel",
+    "Loop",
+    "Parameter",
+    "Sequence",
+    "Statement",
+    "accesses",
+    "walk",
+]
+
+BLOCK = (Var("block_x"), Var("block_y"), Var("block_z"))
+"""Which block of the grid a thread belongs to."""
+THREAD = (Var("thread_x"), Var("thread_y"), Var("thread_z"))
+"""Which thread of its block it is."""
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All threads of a block arrive before one goes on, and see what the others wrote."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A statement for the threads of which all conditions hold."""
+
+    conditions: tuple[Expr, ...]
+    body: Statement
+
+
+@dataclass(frozen=True)
+class Loop:
+    """``for var in 0 .. extent - 1``, in each thread."""
+
+    var: Var
+    extent: Expr
+    body: Statement
+    unroll: bool = False
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Statements in order."""
+
+    stmts: tuple[Statement, ...]
+
+
+Statement: TypeAlias = Barrier | Guard | Loop | Sequence | Store
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An array in memory that a kernel takes.
+
+    Attributes
+    ----------
+    buffer : Buffer
+    shape : tuple of int
+        In elements; rows lie one after the other.
+    written : bool
+        Whether the kernel writes it, every element, and does not read it.
+    """
+
+    buffer: Buffer
+    shape: tuple[int, ...]
+    written: bool
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What each thread of a grid of blocks runs.
+
+    Attributes
+    ----------
+    name : str
+    parameters : tuple of Parameter
+        In the order of the caller.
+    grid, block : tuple of int
+        Blocks of the grid, and threads of a block, along x, y and z.
+    shared, registers : tuple of Buffer
+        Arrays of a block, and arrays of each thread.
+    body : Statement
+        Over `BLOCK`, `THREAD` and the variables of its loops.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: tuple[Buffer, ...]
+    registers: tuple[Buffer, ...]
+    body: Statement
+
+    @property
+    def places(self) -> tuple[tuple[Var, Expr], ...]:
+        """Where a thread may stand: the variables of grid and block, and their extents."""
+        pairs = zip((*BLOCK, *THREAD), (*self.grid, *self.block), strict=True)
+        return tuple((var, Const(extent)) for var, extent in pairs)
+
+
+def walk(stmt: Statement) -> Iterator[Statement]:
+    """Yield a statement and all inside it, outermost first."""
+    yield stmt
+    inner = stmt.stmts if isinstance(stmt, Sequence) else ()
+    if isinstance(stmt, (Guard, Loop)):
+        inner = (stmt.body,)
+    for child in inner:
+        yield from walk(child)
+
+
+def accesses(stmt: Statement, scope: str) -> tuple[frozenset[Buffer], frozenset[Buffer]]:
+    """Return the buffers of a scope that a statement reads, and those it writes.
+
+    What a reduction updates counts as written: an element is updated by one thread alone.
+    """
+    stores = [one for one in walk(stmt) if isinstance(one, Store)]
+    read = {load.buffer for store in stores for load in store.loads}
+    written = {store.target.buffer for store in stores}
+    return (
+        frozenset(buffer for buffer in read if buffer.scope == scope),
+        frozenset(buffer for buffer in written if buffer.scope == scope),
+    )

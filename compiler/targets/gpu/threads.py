@@ -1,0 +1,260 @@
+"""From loops bound to threads to what one thread runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from vdla.compiler.ir.linear import const_bounds, simplify, uses
+from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.ir.stmt import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Stmt,
+    Store,
+    map_indices,
+    walk_stmts,
+)
+from vdla.compiler.lower.regions import SHARED
+from vdla.compiler.te.expr import Const, Expr, Var
+from vdla.compiler.te.stage import BLOCK_AXES, THREAD_AXES
+from vdla.compiler.te.traverse import substitute
+from vdla.errors import LoweringError
+
+from .conditions import below, facts_of, needed, settle
+from .kernel import BLOCK, THREAD, Guard, Loop, Sequence, Statement
+
+__all__ = ["REGISTER", "Threads", "thread_sizes"]
+
+REGISTER = "register"
+"""Scope of arrays that each thread has of its own."""
+
+_Loops = tuple[tuple[Var, Expr], ...]
+_VARIABLES = dict(zip((*BLOCK_AXES, *THREAD_AXES), (*BLOCK, *THREAD), strict=True))
+
+
+def thread_sizes(body: Stmt) -> dict[str, int]:
+    """Return how many blocks or threads there are along each axis that loops are bound to.
+
+    Raises
+    ------
+    LoweringError
+        The number of blocks is no constant.
+    """
+    sizes = dict.fromkeys(_VARIABLES, 1)
+
+    def visit(stmt: Stmt, loops: _Loops) -> None:
+        if isinstance(stmt, For):
+            if stmt.kind in _VARIABLES:
+                if stmt.kind in BLOCK_AXES and not isinstance(stmt.extent, Const):
+                    raise LoweringError(
+                        f"The blocks of a grid must be a constant number; loop {stmt.var.name}, "
+                        f"bound to {stmt.kind}, takes {expr_text(stmt.extent)}: bind the outer "
+                        "loop of a split."
+                    )
+                most = const_bounds(stmt.extent, loops)[1]
+                sizes[stmt.kind] = max(sizes[stmt.kind], most)
+            visit(stmt.body, (*loops, (stmt.var, stmt.extent)))
+        elif isinstance(stmt, Alloc):
+            visit(stmt.body, loops)
+        elif isinstance(stmt, Block):
+            for child in stmt.stmts:
+                visit(child, loops)
+
+    visit(body, ())
+    return sizes
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What surrounds a statement.
+
+    Attributes
+    ----------
+    values : mapping of Var to Expr
+        Bound loop variables, as a thread's own.
+    bound : mapping of str to Var
+        Axes that loops around it are bound to, and those loops' variables.
+    conditions : tuple of Expr
+        What must hold for the statement to run, and is not tested yet.
+    loops : tuple of (Var, Expr)
+        Where the thread stands and its loops.
+    filling : bool
+        Whether all threads fill shared memory together.
+    """
+
+    values: Mapping[Var, Expr]
+    bound: Mapping[str, Var]
+    conditions: tuple[Expr, ...]
+    loops: _Loops
+    filling: bool = False
+
+
+class Threads:
+    """Turns loops into the statements of one thread.
+
+    Before::
+
+        for i in 3 (blockIdx.x):
+          for j in min(8, 20 - 8 * i) (threadIdx.x):
+            alloc t in shared
+            for l in 8 (threadIdx.x): t[l] = select(8 * i + l < 20, a[8 * i + l], 0)
+            b[8 * i + j] = t[j]
+
+    After, for 3 blocks of 8 threads::
+
+        t[thread_x] = select(8 * block_x + thread_x < 20, a[8 * block_x + thread_x], 0)
+        if 8 * block_x + thread_x < 20: b[8 * block_x + thread_x] = t[thread_x]
+
+    In the loop IR every iteration of j fills t anew; as all of them write the same, and at the same
+    time, the threads that run them do it once. Conditions are tested around the largest statements
+    in which no shared memory is filled, so that all threads reach every barrier. A loop to be
+    unrolled takes its greatest number of steps, each with a condition, so that an array that it
+    runs through can lie in registers.
+
+    Attributes
+    ----------
+    shared, registers : list of Buffer
+        Arrays met on the way.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = sizes
+        self.shared: list[Buffer] = []
+        self.registers: list[Buffer] = []
+
+    def of(self, body: Stmt) -> Statement:
+        """Return a program as one thread runs it.
+
+        Raises
+        ------
+        LoweringError
+            A statement is none of a thread's, loops are bound so that threads would run it wrongly,
+            or a buffer lies where no thread has memory.
+        """
+        places = tuple((_VARIABLES[axis], Const(size)) for axis, size in self._sizes.items())
+        return _joined([self._visit(body, _Place({}, {}, (), places))])
+
+    def _visit(self, stmt: Stmt, at: _Place) -> Statement:
+        if isinstance(stmt, Alloc):
+            self._allocate(stmt.buffer)
+            return self._visit(stmt.body, at)
+        written = {s.target.buffer.scope for s in walk_stmts(stmt) if isinstance(s, Store)}
+        if not at.filling and written == {SHARED}:
+            return self._fill(stmt, at)
+        if at.conditions and SHARED not in written and not _binds(stmt):
+            return _guarded(at, self._visit(stmt, replace(at, conditions=())))
+        if isinstance(stmt, Block):
+            return _joined([self._visit(child, at) for child in stmt.stmts])
+        if isinstance(stmt, For):
+            return self._loop(stmt, at)
+        if isinstance(stmt, Store):
+            return self._store(stmt, at)
+        raise LoweringError(
+            f"A GPU has no {type(stmt).__name__.lower()} in its kernels yet: leave out the "
+            "primitive that asks for it."
+        )
+
+    def _allocate(self, buffer: Buffer) -> None:
+        lists = {SHARED: self.shared, REGISTER: self.registers}
+        if buffer.scope not in lists:
+            raise LoweringError(
+                f"What a kernel keeps for itself must lie in {SHARED} or {REGISTER}, and "
+                f"{buffer.name} lies in {buffer.scope}: use set_scope, or compute_inline."
+            )
+        lists[buffer.scope].append(buffer)
+
+    def _fill(self, stmt: Stmt, at: _Place) -> Statement:
+        """Return what all threads of a block do, whichever loops of threads are around it."""
+        around = [var for axis, var in at.bound.items() if axis in THREAD_AXES]
+        if any(uses(expr, around) for part in walk_stmts(stmt) for expr in _expressions(part)):
+            name = next(s.target.buffer.name for s in walk_stmts(stmt) if isinstance(s, Store))
+            raise LoweringError(
+                f"What threads share must not differ between them, but {name} depends on "
+                f"{', '.join(var.name for var in around)}: compute it outside those loops, or set "
+                "its scope before it is computed in them."
+            )
+        blocks = {axis: var for axis, var in at.bound.items() if axis in BLOCK_AXES}
+        conditions = tuple(c for c in at.conditions if not uses(c, THREAD))
+        return self._visit(stmt, _Place(at.values, blocks, conditions, at.loops, filling=True))
+
+    def _loop(self, stmt: For, at: _Place) -> Statement:
+        extent = simplify(substitute(stmt.extent, at.values))
+        if stmt.kind not in _VARIABLES:
+            if stmt.kind not in ("serial", "unroll"):
+                raise LoweringError(
+                    f"A loop of a GPU's thread is serial or unrolled, and {stmt.var.name} is "
+                    f"{stmt.kind}: leave that out, or bind the loop to an axis of threads."
+                )
+            conditions = at.conditions
+            if stmt.kind == "unroll" and not isinstance(extent, Const):
+                conditions = (*conditions, *below(stmt.var, extent))
+                extent = Const(const_bounds(extent, at.loops)[1])
+            inner = replace(at, loops=(*at.loops, (stmt.var, extent)), conditions=conditions)
+            return Loop(stmt.var, extent, self._visit(stmt.body, inner), stmt.kind == "unroll")
+        if stmt.kind in at.bound:
+            raise LoweringError(
+                f"Loops around one statement must be bound to different axes; "
+                f"{at.bound[stmt.kind].name} and {stmt.var.name} are both bound to {stmt.kind}: "
+                "fuse them, or bind one to another axis."
+            )
+        own: Expr = _VARIABLES[stmt.kind] if self._sizes[stmt.kind] > 1 else Const(0)
+        conditions = (*at.conditions, *below(own, extent))
+        return self._visit(
+            stmt.body,
+            replace(
+                at,
+                values={**at.values, stmt.var: own},
+                bound={**at.bound, stmt.kind: stmt.var},
+                conditions=needed(conditions, at.loops),
+            ),
+        )
+
+    def _store(self, stmt: Store, at: _Place) -> Statement:
+        shared = stmt.target.buffer.scope != REGISTER
+        axes = THREAD_AXES if stmt.target.buffer.scope == SHARED else _VARIABLES
+        missing = [a for a in axes if self._sizes[a] > 1 and a not in at.bound]
+        if shared and missing:
+            raise LoweringError(
+                f"An element of {stmt.target.buffer.name} must be written by one thread, but no "
+                f"loop around it is bound to {', '.join(missing)}, along which there are "
+                f"{', '.join(str(self._sizes[a]) for a in missing)}: bind one of its loops to that."
+            )
+        facts = [d for c in at.conditions for d in facts_of(c)]
+
+        def settled(expr: Expr) -> Expr:
+            return settle(substitute(expr, at.values), at.loops, facts)
+
+        moved = map_indices(stmt, lambda e: simplify(settled(e)), settled)
+        assert isinstance(moved, Store)
+        return _guarded(at, moved)
+
+
+def _guarded(at: _Place, stmt: Statement) -> Statement:
+    conditions = needed(at.conditions, at.loops)
+    return Guard(conditions, stmt) if conditions else stmt
+
+
+def _binds(stmt: Stmt) -> bool:
+    """Tell whether loops inside a statement are bound."""
+    return any(isinstance(part, For) and part.kind in _VARIABLES for part in walk_stmts(stmt))
+
+
+def _expressions(stmt: Stmt) -> list[Expr]:
+    if isinstance(stmt, For):
+        return [stmt.extent]
+    if isinstance(stmt, If):
+        return [stmt.condition]
+    if isinstance(stmt, Store):
+        return [stmt.target.offset, stmt.value, *(load.offset for load in stmt.loads)]
+    return []
+
+
+def _joined(stmts: list[Statement]) -> Statement:
+    flat: list[Statement] = []
+    for stmt in stmts:
+        flat.extend(stmt.stmts if isinstance(stmt, Sequence) else (stmt,))
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
