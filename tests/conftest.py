@@ -43,6 +43,18 @@ def shared_data() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def pocl() -> Any:
+    """OpenCL on the processor, which needs no GPU: a `vdla.runtime.opencl.OpenClDevice`."""
+    from vdla.errors import DeviceError
+    from vdla.runtime.opencl import OpenClDevice
+
+    try:
+        return OpenClDevice("portable computing language")
+    except DeviceError as error:  # its text names what is missing, and the command for it
+        pytest.skip(str(error))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

@@ -26,6 +26,7 @@ PURPOSES = {
     "hw": "make the gateware, simulate it, synthesize it, place and route it",
     "board": "run programs on a board under PYNQ, whose image has it; with numpy before 2",
     "notebooks": "run the notebooks",
+    "opencl": "run kernels through OpenCL, on a GPU or without one",
     "sweep": "try many machines: grids, samples, studies, on several computers",
     "tune": "search for faster schedules with a cost model that learns",
     "verify": "test the gateware unit by unit, prove properties of it",

@@ -1,0 +1,400 @@
+"""Kernels of schedules: what each thread runs, where it waits, and that it stays inside arrays."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiler.targets.gpu.schedules import (
+    filled,
+    moving_maximum,
+    rows_shared,
+    transposed,
+)
+from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.ir.stmt import Access, Buffer, Store
+from vdla.compiler.lower.pipeline import lower
+from vdla.compiler.targets.gpu import CUDA, Kernel, build_kernel, source_of
+from vdla.compiler.targets.gpu.barriers import check_barriers, place_barriers
+from vdla.compiler.targets.gpu.bounds import check_bounds
+from vdla.compiler.targets.gpu.kernel import (
+    THREAD,
+    Barrier,
+    Guard,
+    Loop,
+    Sequence,
+    Statement,
+    walk,
+)
+from vdla.compiler.te import (
+    Schedule,
+    Tensor,
+    compute,
+    create_schedule,
+    placeholder,
+    reduce_axis,
+    sum_over,
+)
+from vdla.compiler.te.expr import Call, Real, Var
+from vdla.errors import LoweringError, ScheduleError
+from vdla.runtime.opencl import OpenClDevice
+
+Array = np.ndarray
+Made = tuple[Schedule, list[Tensor]]
+
+
+def _transposed(a: Array) -> Array:
+    return 2 * a.T
+
+
+def _moving_maximum(a: Array) -> Array:
+    return np.lib.stride_tricks.sliding_window_view(a, 5).max(-1)
+
+
+def _rows(a: Array, b: Array) -> Array:
+    return (a[:, :, None] * b[None]).max(1)
+
+
+CASES: dict[str, tuple[Made, Callable[..., Array]]] = {
+    "transposed": (transposed(37, 53, 8), _transposed),
+    "transposed_divided": (transposed(16, 24, 8), _transposed),
+    "moving_maximum": (moving_maximum(100, 5, 16), _moving_maximum),
+    "rows_shared": (rows_shared(6, 20, 8), _rows),
+}
+
+
+def _values(args: list[Tensor]) -> list[Array]:
+    rng = np.random.default_rng(3)
+    return [rng.standard_normal(t.shape).astype(np.float32) for t in args[:-1]]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_schedule_of_ones_own_runs(name: str, pocl: OpenClDevice) -> None:
+    (schedule, args), expected = CASES[name]
+    given = _values(args)
+    (found,) = pocl.build(build_kernel(name, schedule, args))(*given)
+    np.testing.assert_array_equal(found, expected(*given))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_loops_compute_the_same(name: str) -> None:
+    (schedule, args), expected = CASES[name]
+    given = _values(args)
+    body, arguments = lower(schedule)
+    found = interpret(body, arguments, dict(zip(args, given, strict=False)))
+    np.testing.assert_array_equal(found[args[-1]], expected(*given))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_source_is_as_it_was(name: str, golden: Callable[[str, str], None]) -> None:
+    kernel = build_kernel(name, *CASES[name][0])
+    golden(source_of(kernel), f"{name}.cl")
+    golden(source_of(kernel, CUDA), f"{name}.cu")
+
+
+# What CUDA C has beyond C++, for a compiler of C++ that only reads it.
+_SHIM = """
+#include <cmath>
+#include <algorithm>
+using std::min; using std::max;
+struct Place { int x, y, z; };
+extern Place blockIdx, threadIdx;
+void __syncthreads();
+#define __global__
+#define __device__
+#define __shared__ static
+#define __launch_bounds__(n)
+"""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_cuda_source_is_read_by_a_compiler(name: str, tmp_path: Path) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler: apt-get install g++")
+    source = tmp_path / "kernel.cpp"
+    source.write_text(_SHIM + source_of(build_kernel(name, *CASES[name][0]), CUDA))
+    subprocess.run([compiler, "-fsyntax-only", "-Wall", "-Wno-unknown-pragmas", source], check=True)
+
+
+def _without(stmt: Statement, unwanted: Statement) -> Statement:
+    """Return a statement without one of those inside it."""
+    if isinstance(stmt, (Guard, Loop)):
+        return replace(stmt, body=_without(stmt.body, unwanted))
+    if isinstance(stmt, Sequence):
+        kept = (child for child in stmt.stmts if child is not unwanted)
+        return Sequence(tuple(_without(child, unwanted) for child in kept))
+    return stmt
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_barrier_can_be_left_out(name: str) -> None:
+    kernel = build_kernel(name, *CASES[name][0])
+    barriers = [part for part in walk(kernel.body) if isinstance(part, Barrier)]
+    assert len(barriers) == (2 if name == "rows_shared" else 1)
+    for barrier in barriers:
+        body = _without(kernel.body, barrier)
+        with pytest.raises(LoweringError, match=r"nothing makes them wait for a\.shared"):
+            check_barriers(body)
+        lines = source_of(kernel).splitlines()
+        fewer = source_of(replace(kernel, body=body)).splitlines()
+        assert len(fewer) == len(lines) - 1
+        assert fewer.count("barrier(CLK_LOCAL_MEM_FENCE);") == 0
+
+
+def test_all_threads_must_reach_a_barrier() -> None:
+    memory, shared = (Buffer(name, "float32", name, 8) for name in ("global", "shared"))
+    here = Access(shared, THREAD[0])
+    write = Store(here, Real(0.0), ())
+    read = Store(
+        Access(memory, THREAD[0]), Call("load", (), "float32", (("position", 0),)), (here,)
+    )
+    loop = Loop(Var("i"), THREAD[0] + 1, Sequence((write, read)))
+    with pytest.raises(
+        LoweringError,
+        match=r"All threads must reach a barrier, and thread_x \+ 1, which decides how often it is "
+        r"reached, differs between them: compute what is shared further out, or make whole tiles\.",
+    ):
+        place_barriers(loop)
+
+
+def _unguarded(stmt: Statement) -> Statement:
+    if isinstance(stmt, Guard):
+        return _unguarded(stmt.body)
+    if isinstance(stmt, Loop):
+        return replace(stmt, body=_unguarded(stmt.body))
+    if isinstance(stmt, Sequence):
+        return Sequence(tuple(map(_unguarded, stmt.stmts)))
+    return stmt
+
+
+@pytest.mark.parametrize("name", ["transposed", "moving_maximum", "rows_shared"])
+def test_no_guard_can_be_left_out(name: str) -> None:
+    kernel = build_kernel(name, *CASES[name][0])
+    with pytest.raises(LoweringError, match=r"must lie inside its array wherever a thread stands"):
+        check_bounds(replace(kernel, body=_unguarded(kernel.body)))
+
+
+def test_a_tile_that_divides_needs_no_guard() -> None:
+    kernel = build_kernel("t", *CASES["transposed_divided"][0])
+    assert not any(isinstance(part, Guard) for part in walk(kernel.body))
+
+
+def test_names_that_c_has_are_changed(pocl: OpenClDevice) -> None:
+    x = placeholder((5,), "float32", "half")
+    y = compute((5,), lambda i: x[i] + 1, "2 out:0")
+    s = create_schedule(y)
+    s[y].bind(s[y].axis[0], "threadIdx.x")
+    kernel = build_kernel("dot", s, [x, y])
+    assert "restrict half_2 " in source_of(kernel)
+    assert "restrict v2_out_0 " in source_of(kernel)
+    (found,) = pocl.build(kernel)(np.arange(5, dtype=np.float32))
+    assert found.tolist() == [1, 2, 3, 4, 5]
+
+
+# What is refused.
+
+
+def _plain(size: int = 64) -> tuple[Schedule, Tensor, Tensor]:
+    a = placeholder((size, size), "float32", "a")
+    b = compute((size, size), lambda i, j: a[i, j] + 1, "b")
+    return create_schedule(b), a, b
+
+
+def _twice() -> Kernel:
+    s, a, b = _plain()
+    for axis in s[b].axis:
+        s[b].bind(axis, "threadIdx.x")
+    return build_kernel("k", s, [a, b])
+
+
+def _one_axis_short() -> Kernel:
+    s, a, b = _plain(8)
+    shared = s[s.cache_read(a, "shared", [b])]
+    i, j = s[b].axis
+    s[b].bind(i, "threadIdx.y")
+    s[b].bind(j, "threadIdx.x")
+    shared.compute_at(s[b], j)
+    shared.whole_tiles()
+    filled(shared, 8)
+    return build_kernel("k", s, [a, b])
+
+
+def _shared_by_no_one() -> Kernel:
+    s, a, b = _plain(8)
+    shared = s[s.cache_read(a, "shared", [b])]
+    s[b].bind(s[b].axis[1], "threadIdx.x")
+    shared.compute_at(s[b], s[b].axis[1])
+    return build_kernel("k", s, [a, b])
+
+
+def _in_memory() -> Kernel:
+    a = placeholder((8,), "float32", "a")
+    b = compute((8,), lambda i: a[i] + 1, "b")
+    c = compute((8,), lambda i: b[i] * 2, "c")
+    s = create_schedule(c)
+    s[c].bind(s[c].axis[0], "threadIdx.x")
+    s[b].compute_at(s[c], s[c].axis[0])
+    return build_kernel("k", s, [a, c])
+
+
+def _two_roots() -> Kernel:
+    a = placeholder((8,), "float32", "a")
+    b = compute((8,), lambda i: a[i] + 1, "b")
+    c = compute((8,), lambda i: b[i] * 2, "c")
+    return build_kernel("k", create_schedule(c), [a, c])
+
+
+def _too_many_threads() -> Kernel:
+    s, a, b = _plain()
+    s[b].bind(s[b].axis[0], "threadIdx.y")
+    s[b].bind(s[b].axis[1], "threadIdx.x")
+    return build_kernel("k", s, [a, b])
+
+
+def _too_many_blocks() -> Kernel:
+    a = placeholder((70000,), "float32", "a")
+    b = compute((70000,), lambda i: a[i] + 1, "b")
+    s = create_schedule(b)
+    s[b].bind(s[b].axis[0], "blockIdx.y")
+    return build_kernel("k", s, [a, b])
+
+
+def _too_much_shared() -> Kernel:
+    return build_kernel("k", *transposed(256, 256, 32)) and build_kernel("k", *_wide())
+
+
+def _wide() -> Made:
+    s, a, b = _plain(128)
+    i, j = s[b].axis
+    s[b].bind(j, "threadIdx.x")
+    shared = s[s.cache_read(a, "shared", [b])]
+    jo, ji = s[b].split(i, factor=128)
+    s[b].reorder(j, jo, ji)
+    shared.compute_at(s[b], j)
+    shared.whole_tiles()
+    filled(shared, 128)
+    return s, [a, b]
+
+
+def _blocks_that_differ() -> Kernel:
+    s, a, b = _plain(10)
+    _, inner = s[b].split(s[b].axis[0], factor=4)
+    s[b].bind(inner, "blockIdx.x")
+    return build_kernel("k", s, [a, b])
+
+
+def _uneven_loop() -> Kernel:
+    s, a, b = _plain(10)
+    i, j = s[b].axis
+    io, ii = s[b].split(i, factor=4)
+    s[b].bind(io, "threadIdx.x")
+    s[b].reorder(io, ii, j)
+    shared = s[s.cache_read(a, "shared", [b])]
+    shared.compute_at(s[b], ii)
+    shared.whole_tiles()
+    filled(shared, 3)
+    return build_kernel("k", s, [a, b])
+
+
+def _vectors() -> Kernel:
+    s, a, b = _plain()
+    s[b].vectorize(s[b].axis[1])
+    return build_kernel("k", s, [a, b])
+
+
+def _others() -> Kernel:
+    s, a, b = _plain()
+    return build_kernel("k", s, [b, a, placeholder((2,), "float32", "z")])
+
+
+def _unguarded_margin() -> Kernel:
+    a = placeholder((10,), "float32", "a")
+    k = reduce_axis(3, "k")
+    b = compute((8,), lambda i: sum_over(a[i + k], k), "b")
+    s = create_schedule(b)
+    total = s[s.cache_write(b, "register")]
+    block, own = s[b].split(s[b].axis[0], factor=3)
+    s[b].bind(block, "threadIdx.x")
+    total.compute_at(s[b], block)
+    total.whole_tiles()
+    return build_kernel("k", s, [a, b])
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            _twice,
+            r"Loops around one statement must be bound to different axes; i and j are both bound "
+            r"to threadIdx\.x: fuse them, or bind one to another axis\.",
+        ),
+        (
+            _one_axis_short,
+            r"An element of a\.shared must be written by one thread, but no loop around it is "
+            r"bound to threadIdx\.y, along which there are 8: bind one of its loops to that\.",
+        ),
+        (_shared_by_no_one, r"An element of a\.shared must be written by one thread"),
+        (
+            _in_memory,
+            r"What a kernel keeps for itself must lie in shared or register, and b lies in "
+            r"global: use set_scope, or compute_inline\.",
+        ),
+        (
+            _two_roots,
+            r"A kernel computes one stage at the root, whose loops hold all others, not 2 "
+            r"\(b, c\): use compute_at or compute_inline, or make a kernel of each\.",
+        ),
+        (
+            _too_many_threads,
+            r"A block must have at most 1024 threads, and k has 64 x 64 x 1: bind shorter loops\.",
+        ),
+        (
+            _too_many_blocks,
+            r"A grid must have at most 65,535 blocks along y, and k has 70,000: bind a longer "
+            r"loop to x, or make larger tiles\.",
+        ),
+        (
+            _too_much_shared,
+            r"Shared arrays of a block must take at most 32,768 bytes, and those of k take 65,536 "
+            r"\(a\.shared: 16,384 elements\): make smaller tiles\.",
+        ),
+        (
+            _blocks_that_differ,
+            r"The blocks of a grid must be a constant number; loop i\.i, bound to blockIdx\.x, "
+            r"takes min\(4, .*\): bind the outer loop of a split\.",
+        ),
+        (
+            _uneven_loop,
+            r"a\.shared is computed by all threads of a block, and loop i\.i around it takes "
+            r"min\(4, .*\) steps, not as many in each: compute it further out, or split by a "
+            r"factor that divides\.",
+        ),
+        (
+            _vectors,
+            r"A loop of a GPU's thread is serial or unrolled, and j is vectorize: leave that out, "
+            r"or bind the loop to an axis of threads\.",
+        ),
+        (
+            _others,
+            r"The arguments of kernel k must be the inputs and outputs of its schedule, .*, not "
+            r"b, a, z\.",
+        ),
+        (_unguarded_margin, r"After nests, a\[.*\] reaches 0\.\.10, outside 0\.\.9\."),
+    ],
+)
+def test_what_threads_cannot_run_is_refused(make: Callable[[], Kernel], text: str) -> None:
+    with pytest.raises(LoweringError, match=text):
+        make()
+
+
+def test_an_axis_that_no_gpu_has_is_refused() -> None:
+    s, _, b = _plain()
+    with pytest.raises(ScheduleError, match=r"an axis, x, y or z, of blockIdx or threadIdx, not t"):
+        s[b].bind(s[b].axis[0], "threadIdx.w")
