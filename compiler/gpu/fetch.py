@@ -1,0 +1,67 @@
+"""Cooperative fetching: the threads of a block fill shared memory together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdla.compiler.te import Schedule, Stage, Tensor
+from vdla.compiler.te.tensor import IterVar
+
+__all__ = ["fetch"]
+
+
+def fetch(
+    schedule: Schedule,
+    tensor: Tensor,
+    reader: Tensor,
+    at: IterVar,
+    threads: Sequence[int],
+) -> Stage:
+    """Read a tensor through shared memory, a tile at a time.
+
+    Before::
+
+        for k: c += a[...]                               # each thread reads all that it needs
+
+    After, for blocks of 8 x 4 threads::
+
+        for k:
+          for o: a.shared[...] = a[...]                  # 32 elements in a step, one a thread
+          c += a.shared[...]                             # what all threads have read
+
+    Chen et al., TVM (2018), section 4.2, call this cooperative fetching. Threads that follow each
+    other read elements that follow each other in the tensor's last dimension.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    tensor : Tensor
+        What is read.
+    reader : Tensor
+        The tensor whose stage reads it.
+    at : IterVar
+        Loop of the reader inside which the tile is filled.
+    threads : sequence of int
+        Of a block, along x, y and z.
+
+    Returns
+    -------
+    Stage
+        That fills the tile.
+    """
+    copy = schedule[schedule.cache_read(tensor, "shared", [reader])]
+    copy.compute_at(schedule[reader], at)
+    copy.whole_tiles()
+    element, *rest = copy.axis
+    for axis in rest:
+        element = copy.fuse(element, axis)
+    width, height, depth = threads
+    _, thread = copy.split(element, factor=width * height * depth)
+    if depth > 1:
+        layer, thread = copy.split(thread, factor=width * height)
+        copy.bind(layer, "threadIdx.z")
+    if height > 1:
+        row, thread = copy.split(thread, factor=width)
+        copy.bind(row, "threadIdx.y")
+    copy.bind(thread, "threadIdx.x")
+    return copy

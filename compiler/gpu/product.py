@@ -1,0 +1,101 @@
+"""Products of matrices: a block's tiles in shared memory, a thread's sums in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vdla.compiler.te import Schedule, Tensor
+
+from .fetch import fetch
+
+__all__ = ["ProductTile", "default_product_tile", "schedule_product"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProductTile:
+    """How a product is shared out.
+
+    Attributes
+    ----------
+    threads : tuple of int
+        Of a block, along columns and along rows.
+    columns, rows : int
+        That each thread computes: as many sums in registers as their product.
+    depth : int
+        Terms that a block fetches at a time.
+    """
+
+    threads: tuple[int, int]
+    columns: int
+    rows: int
+    depth: int
+
+
+def default_product_tile(rows: int, columns: int, depth: int) -> ProductTile:
+    """Return tiles that are no larger than the matrices, 32 x 32 at the most.
+
+    With 4 x 4 sums a thread reads 8 elements of shared memory for 16 products.
+    """
+    across, down = min(4, columns), min(4, rows)
+    return ProductTile(
+        threads=(min(8, -(-columns // across)), min(8, -(-rows // down))),
+        columns=across,
+        rows=down,
+        depth=min(16, depth),
+    )
+
+
+def schedule_product(schedule: Schedule, final: Tensor, sums: Tensor, tile: ProductTile) -> None:
+    """Share out ``sums[..., m, n] = sum(a[..., m, k] * b[..., k, n])``, and what is made of it.
+
+    Before: ``for m: for n: for k: ...``. After, for tiles of M x N and K terms a step::
+
+        for m.o (blockIdx.y): for n.o (blockIdx.x):
+          for m.t (threadIdx.y): for n.t (threadIdx.x):
+            for k.o:
+              a.shared (M x K), b.shared (K x N)                 # by all threads
+              for k.i: for m.r: for n.r: sums[m.r, n.r] += ...   # in registers
+            for m.r: for n.r: final[...] = sums[m.r, n.r]
+
+    Parameters
+    ----------
+    schedule : Schedule
+    final : Tensor
+        What is written, of the shape of the sums.
+    sums : Tensor
+        The reduction, over one axis, of two tensors.
+    tile : ProductTile
+    """
+    left, right = schedule[sums].reads()
+    out, total = schedule[final], schedule[sums]
+    *lead, m, n = out.axis
+    width, height = tile.threads
+    m_block, m_thread = out.split(m, factor=height * tile.rows)
+    n_block, n_thread = out.split(n, factor=width * tile.columns)
+    m_thread, m_own = out.split(m_thread, factor=tile.rows)
+    n_thread, n_own = out.split(n_thread, factor=tile.columns)
+    out.reorder(*lead, m_block, n_block, m_thread, n_thread, m_own, n_own)
+    if lead:
+        batch = lead[0]
+        for axis in lead[1:]:
+            batch = out.fuse(batch, axis)
+        out.bind(batch, "blockIdx.z")
+    for axis, thread in (
+        (m_block, "blockIdx.y"),
+        (n_block, "blockIdx.x"),
+        (m_thread, "threadIdx.y"),
+        (n_thread, "threadIdx.x"),
+    ):
+        out.bind(axis, thread)
+    out.unroll(m_own)
+    out.unroll(n_own)
+    total.set_scope("register")
+    total.compute_at(out, n_thread)
+    total.whole_tiles()
+    (k,) = total.reduce_axis
+    k_step, k_own = total.split(k, factor=tile.depth)
+    total.reorder(k_step, k_own, *total.axis)
+    for axis in (*total.axis[-2:], k_own):
+        total.unroll(axis)
+    for tensor in (left, right):
+        fetch(schedule, tensor, sums, k_step, (width, height, 1))

@@ -1,0 +1,109 @@
+"""From an operator of the graph to a kernel: its definition, and the schedule for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vdla.compiler import te
+from vdla.compiler.cpu.define import define
+from vdla.compiler.cpu.define.site import Array
+from vdla.compiler.graph import Graph, Node
+from vdla.compiler.targets.gpu import Kernel, build_kernel
+from vdla.compiler.te.expr import Reduce
+from vdla.errors import LoweringError
+
+from .convolution import default_convolution_tile, schedule_convolution
+from .product import default_product_tile, schedule_product
+
+__all__ = ["OPERATORS", "OperatorKernel", "operator_kernel"]
+
+OPERATORS = ("conv2d", "dense", "matmul")
+"""What has a template."""
+
+
+@dataclass(frozen=True)
+class OperatorKernel:
+    """A kernel, and what it is given.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Takes the inputs, then the constants, then the output.
+    inputs : tuple of str
+        The graph's tensors.
+    constants : mapping of str to array
+        By name, in order: weights as the kernel reads them, biases.
+    """
+
+    kernel: Kernel
+    inputs: tuple[str, ...]
+    constants: Mapping[str, Array]
+
+
+def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
+    """Return the kernel of an operator, by its definition and a schedule for it.
+
+    Definitions are those that the processor's back end has.
+
+    Parameters
+    ----------
+    graph : Graph
+    node : Node
+        Of the graph.
+
+    Raises
+    ------
+    LoweringError
+        There is no template of the operator, or not for its shapes.
+    """
+    if node.op not in OPERATORS:
+        raise LoweringError(
+            f"An operator on a GPU must be one of {', '.join(OPERATORS)} so far, and node "
+            f"{node.name!r} is {node.op}: leave it on the processor."
+        )
+    names = dict.fromkeys(t.name for t in graph.input_tensors(node) if not t.is_constant)
+    operands = [graph.tensors[name] for name in node.inputs if name in names]
+    given = {t.name: te.placeholder(t.shape, str(t.dtype), t.name) for t in operands}
+    made = define(graph, node, [given[t.name] for t in operands])
+    schedule = _scheduled(graph, node, made.output)
+    read = {tensor for stage in schedule.stages for tensor in stage.reads()}
+    constants = {t: array for t, array in made.constants.items() if t in read}
+    kernel = build_kernel(node.name, schedule, [*given.values(), *constants, made.output])
+    return OperatorKernel(kernel, tuple(given), {t.name: a for t, a in constants.items()})
+
+
+def _scheduled(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
+    schedule = te.create_schedule(output)
+    reductions = [stage.tensor for stage in schedule.stages if isinstance(stage.body, Reduce)]
+    (sums,) = reductions
+    if sums is output:
+        sums = schedule.cache_write(output, "register")
+    x, weight, *_ = graph.input_tensors(node)
+    if len(schedule[sums].reads()) != 2:
+        raise LoweringError(
+            f"A product on a GPU must be of two tensors, and node {node.name!r} multiplies one by "
+            "itself: leave it on the processor."
+        )
+    if node.op == "conv2d":
+        tile = default_convolution_tile(output.shape, weight.shape, node.attrs)
+        schedule_convolution(schedule, output, sums, tile)
+    else:
+        _check_matrices(node, (x.shape, weight.shape, output.shape))
+        rows, columns = output.shape[-2:]
+        product = default_product_tile(rows, columns, x.shape[-1])
+        schedule_product(schedule, output, sums, product)
+    for stage in schedule.stages:
+        if stage.attach is None and stage.tensor is not output:
+            stage.compute_inline()
+    return schedule
+
+
+def _check_matrices(node: Node, shapes: tuple[tuple[int, ...], ...]) -> None:
+    exact = node.op == "dense"
+    if any(len(shape) < 2 or (exact and len(shape) > 2) for shape in shapes):
+        raise LoweringError(
+            f"A {node.op} on a GPU must be of matrices{'' if exact else ', one or a batch'}, and "
+            f"node {node.name!r} is of shapes {', '.join(str(list(s)) for s in shapes)}: reshape "
+            "them, or leave it on the processor."
+        )
