@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,20 @@ from tests.compiler.gpu.cases import CASES, Case, convolution, dense, matmul
 from tests.one_operator import network
 from vdla.compiler import te
 from vdla.compiler.gpu import operator_kernel
-from vdla.compiler.graph import Graph
+from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.ir.stmt import Store
 from vdla.compiler.lower.pipeline import lower
 from vdla.compiler.targets.gpu import source_of
-from vdla.compiler.targets.gpu.kernel import Barrier, Guard, walk
+from vdla.compiler.targets.gpu.kernel import (
+    Barrier,
+    Guard,
+    Loop,
+    Sequence,
+    Statement,
+    walk,
+)
+from vdla.compiler.te.expr import Const
 from vdla.errors import LoweringError
 from vdla.runtime.opencl import OpenClDevice
 
@@ -72,7 +83,33 @@ def test_threads_wait_once_where_there_is_one_step() -> None:
     assert sum(isinstance(part, Barrier) for part in walk(kernel.body)) == 1
 
 
-def _node(case: Case) -> tuple[Graph, object]:
+def _read_from_memory(stmt: Statement) -> int:
+    """Return how many elements of memory a statement reads in a thread, all guards open."""
+    if isinstance(stmt, Store):
+        return sum(load.buffer.scope == "global" for load in stmt.loads)
+    if isinstance(stmt, Loop):
+        assert isinstance(stmt.extent, Const)
+        return stmt.extent.value * _read_from_memory(stmt.body)
+    if isinstance(stmt, Guard):
+        return _read_from_memory(stmt.body)
+    return sum(map(_read_from_memory, stmt.stmts)) if isinstance(stmt, Sequence) else 0
+
+
+@pytest.mark.parametrize(("together", "elements"), [(True, 16_384), (False, 524_288)])
+def test_what_is_fetched_together_is_read_once_a_block(
+    together: bool, elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Four blocks of 32 x 32 sums need (32 + 32) x 64 elements each. Without sharing, each of
+    # 64 x 64 x 64 products reads two.
+    if not together:
+        monkeypatch.setattr("vdla.compiler.gpu.product.fetch", lambda *_: None)
+    case = matmul((64, 64), (64, 64))
+    kernel = operator_kernel(case.graph, case.graph.nodes[0]).kernel
+    threads = int(np.prod(kernel.grid) * np.prod(kernel.block))
+    assert threads * _read_from_memory(kernel.body) == elements
+
+
+def _node(case: Case) -> tuple[Graph, Node]:
     return case.graph, case.graph.nodes[0]
 
 
@@ -133,12 +170,6 @@ def test_a_square_is_refused() -> None:
     a = np.zeros((4, 4), np.float32)
     graph = network("matmul", [a, a])
     (node,) = graph.nodes
-    one = Graph("one", graph.tensors.values(), [_of_itself(node)], ["a"], ["out"])
+    one = Graph("one", graph.tensors.values(), [replace(node, inputs=("a", "a"))], ["a"], ["out"])
     with pytest.raises(LoweringError, match=r"must be of two tensors, and node 'matmul' multip"):
         operator_kernel(one, one.nodes[0])
-
-
-def _of_itself(node: object) -> object:
-    from dataclasses import replace
-
-    return replace(node, inputs=("a", "a"))  # type: ignore[type-var]
