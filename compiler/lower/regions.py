@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 from vdla.compiler.ir.linear import const_bounds, lookup, relax, simplify, uses
 from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.te.axes import THREAD_AXES
 from vdla.compiler.te.expr import Const, Expr, Read, Var, as_expr, maximum, minimum
+from vdla.compiler.te.relations import Fuse, Split
 from vdla.compiler.te.schedule import Schedule
-from vdla.compiler.te.stage import THREAD_AXES, Attach, Fuse, Split, Stage
+from vdla.compiler.te.stage import Attach, Stage
 from vdla.compiler.te.tensor import IterVar, Tensor
 from vdla.compiler.te.traverse import map_expr, substitute, walk
 from vdla.errors import LoweringError

@@ -7,44 +7,14 @@ from operator import index
 
 from vdla.errors import ScheduleError
 
+from .axes import check_bound
 from .expr import Expr, Read, Reduce, Var, as_expr, ceildiv, minimum
 from .intrin import TensorIntrin
+from .relations import Fuse, Relation, Split
 from .tensor import IterVar, Tensor
 from .traverse import walk
 
-__all__ = ["BLOCK_AXES", "THREAD_AXES", "Attach", "Fuse", "Relation", "Split", "Stage"]
-
-BLOCK_AXES = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
-"""What a loop over the blocks of a GPU's grid may be bound to."""
-THREAD_AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
-"""What a loop over the threads of a block may be bound to."""
-
-
-@dataclass(frozen=True)
-class Split:
-    """``parent = outer * factor + inner``; or, factor being None, in at most ``nparts`` parts.
-
-    A part's length follows from the greatest extent that the parent has where its stage is
-    computed.
-    """
-
-    parent: IterVar
-    outer: IterVar
-    inner: IterVar
-    factor: int | None
-    nparts: int | None
-
-
-@dataclass(frozen=True)
-class Fuse:
-    """``outer = fused // inner.extent`` and ``inner = fused % inner.extent``."""
-
-    outer: IterVar
-    inner: IterVar
-    fused: IterVar
-
-
-Relation = Split | Fuse
+__all__ = ["Attach", "Stage"]
 
 
 @dataclass(frozen=True)
@@ -311,11 +281,7 @@ class Stage:
         needs it; its own loops, bound to ``threadIdx`` again, say which thread computes which
         element, and lowering puts barriers where threads would get ahead of each other.
         """
-        if thread != "vthread" and thread not in (*BLOCK_AXES, *THREAD_AXES):
-            raise ScheduleError(
-                "A loop is bound to vthread, or on a GPU to an axis, x, y or z, of blockIdx or "
-                f"threadIdx, not to {thread!r}."
-            )
+        check_bound(thread)
         self._annotate(axis, "bind", thread)
 
     def bound(self, axis: IterVar) -> str | None:

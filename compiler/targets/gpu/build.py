@@ -9,7 +9,7 @@ from vdla.compiler.ir.stmt import Alloc, Block, Stmt
 from vdla.compiler.lower.narrow import narrow
 from vdla.compiler.lower.pipeline import dump, lower
 from vdla.compiler.te import Schedule, Tensor
-from vdla.compiler.te.stage import BLOCK_AXES, THREAD_AXES
+from vdla.compiler.te.axes import BLOCK_AXES, THREAD_AXES
 from vdla.errors import LoweringError
 
 from .barriers import check_barriers, place_barriers

@@ -19,8 +19,8 @@ from vdla.compiler.ir.stmt import (
     walk_stmts,
 )
 from vdla.compiler.lower.regions import SHARED
+from vdla.compiler.te.axes import BLOCK_AXES, THREAD_AXES
 from vdla.compiler.te.expr import Const, Expr, Var
-from vdla.compiler.te.stage import BLOCK_AXES, THREAD_AXES
 from vdla.compiler.te.traverse import substitute
 from vdla.errors import LoweringError
 

@@ -7,7 +7,7 @@ import numpy as np
 from tests.compiler.lower.expressions import Expression
 from vdla.compiler.te import IterVar, Schedule, Stage, create_schedule
 from vdla.compiler.te.expr import Reduce
-from vdla.compiler.te.stage import Split
+from vdla.compiler.te.relations import Split
 from vdla.compiler.te.tensor import Tensor
 
 __all__ = ["random_schedule"]
