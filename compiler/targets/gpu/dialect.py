@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CUDA", "DIALECTS", "OPENCL", "Dialect"]
+__all__ = ["CUDA", "DIALECTS", "METAL", "OPENCL", "Dialect"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +15,8 @@ class Dialect:
     Attributes
     ----------
     name : str
+    head : str
+        What a source begins with.
     kernel : str
         What stands before a kernel's name; ``{x}``, ``{y}``, ``{z}`` and ``{threads}`` are the
         threads of a block.
@@ -22,6 +24,10 @@ class Dialect:
         What stands before an array in memory, or one that a block shares.
     restrict : str
         The promise that nothing else points into an array.
+    parameter : str
+        What follows the name of a parameter, which is ``{number}``.
+    places : tuple of str
+        Parameters by which a thread is told its place.
     block, thread : str
         A thread's place along ``{axis}``, x, y or z, which is ``{number}``.
     barrier : str
@@ -30,13 +36,19 @@ class Dialect:
         What stands before a function that a kernel calls.
     single : str
         What follows the name of a function of floats in single precision.
+    lacks : tuple of str
+        Functions of floats that it does not have.
     """
 
     name: str
+    head: str = ""
     kernel: str
     memory: str
     shared: str
     restrict: str
+    parameter: str = ""
+    places: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
     block: str
     thread: str
     barrier: str
@@ -68,5 +80,24 @@ CUDA = Dialect(
     helper="__device__ static inline ",
     single="f",
 )
-DIALECTS: Mapping[str, Dialect] = {"opencl": OPENCL, "cuda": CUDA}
+METAL = Dialect(
+    name="Metal",
+    head="#include <metal_stdlib>\nusing namespace metal;\n",
+    kernel="[[max_total_threads_per_threadgroup({threads})]]\nkernel void",
+    memory="device ",
+    shared="threadgroup ",
+    restrict="__restrict",
+    parameter=" [[buffer({number})]]",
+    places=(
+        "uint3 block_place [[threadgroup_position_in_grid]]",
+        "uint3 thread_place [[thread_position_in_threadgroup]]",
+    ),
+    block="block_place.{axis}",
+    thread="thread_place.{axis}",
+    barrier="threadgroup_barrier(mem_flags::mem_threadgroup);",
+    helper="static inline ",
+    single="",
+    lacks=("erf",),
+)
+DIALECTS: Mapping[str, Dialect] = {"cuda": CUDA, "metal": METAL, "opencl": OPENCL}
 """By the name that a user gives."""

@@ -89,6 +89,11 @@ class Expressions:
             return f"({text})" if rank > 0 else text
         if isinstance(expr, Call) and expr.name == "load":
             return loads[dict(expr.attrs)["position"]]
+        if isinstance(expr, Call) and expr.name in self._dialect.lacks:
+            raise LoweringError(
+                f"A kernel calls what its language has, and {self._dialect.name} has no "
+                f"{expr.name}: leave the operator on the processor."
+            )
         if isinstance(expr, Call) and expr.name in _FUNCTIONS:
             args = ", ".join(self.text(arg, 0, loads) for arg in expr.args)
             return f"{_FUNCTIONS[expr.name]}{self._dialect.single}({args})"

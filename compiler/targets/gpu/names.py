@@ -18,6 +18,7 @@ inline int kernel local long main namespace new operator private protected publi
 return sampler shared short signed sizeof static struct switch template this thread threadgroup
 throw true try typedef uchar uint ulong union unsigned ushort using vec vertex virtual void volatile
 while ceil erf exp fabs floor floor_div floor_mod greatest least log max min pow rint sqrt tanh
+block_place thread_place
 """
 _LONG = 10
 

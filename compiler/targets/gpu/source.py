@@ -52,7 +52,8 @@ class _Writer:
         """Return the whole source."""
         kernel, names = self._kernel, self._names
         function = names.of(kernel, f"{kernel.name}_kernel")
-        parameters = ",\n    ".join(map(self._parameter, kernel.parameters))
+        given = [self._parameter(k, one) for k, one in enumerate(kernel.parameters)]
+        parameters = ",\n    ".join([*given, *self._dialect.places])
         for buffer in (*kernel.shared, *kernel.registers):
             names.of(buffer, buffer.name)
         self._statement(kernel.body, kernel.places, 1)
@@ -67,6 +68,7 @@ class _Writer:
         return "\n".join(
             [
                 *head,
+                *self._dialect.head.splitlines(),
                 *helpers,
                 f"{opening} {function}(\n    {parameters})",
                 "{",
@@ -85,12 +87,13 @@ class _Writer:
         grid, block = (" x ".join(map(str, sizes)) for sizes in (kernel.grid, kernel.block))
         return [f"{kernel.name} computes {made}: {grid} blocks of {block} threads"]
 
-    def _parameter(self, parameter: Parameter) -> str:
+    def _parameter(self, number: int, parameter: Parameter) -> str:
         buffer = parameter.buffer
         const = "" if parameter.written else "const "
         name = self._names.of(buffer, buffer.name)
         kind = f"{self._dialect.memory}{const}{C_TYPES[buffer.dtype]}"
-        return f"{kind} *{self._dialect.restrict} {name}  /* {list(parameter.shape)} */"
+        place = self._dialect.parameter.format(number=number)
+        return f"{kind} *{self._dialect.restrict} {name}{place}  /* {list(parameter.shape)} */"
 
     def _declarations(self) -> list[str]:
         kernel, dialect, names = self._kernel, self._dialect, self._names

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.compiler.gpu.cases import CASES, Case, convolution, dense, matmul
+from tests.compiler.targets.gpu.on_processor import run_as
 from tests.one_operator import network
 from vdla.compiler import te
 from vdla.compiler.gpu import operator_kernel
@@ -15,7 +17,7 @@ from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.ir.stmt import Store
 from vdla.compiler.lower.pipeline import lower
-from vdla.compiler.targets.gpu import source_of
+from vdla.compiler.targets.gpu import CUDA, METAL, Dialect, source_of
 from vdla.compiler.targets.gpu.kernel import (
     Barrier,
     Guard,
@@ -35,6 +37,20 @@ def test_a_kernel_equals_the_definition(name: str, pocl: OpenClDevice) -> None:
     made = operator_kernel(case.graph, case.graph.nodes[0])
     (found,) = pocl.build(made.kernel)(*case.inputs, *made.constants.values())
     case.check(found)
+
+
+@pytest.mark.parametrize("dialect", [CUDA, METAL], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize(
+    "name", ["dense 7x13x5", "dense 65x33x129", "matmul batch", "conv 3x3", "conv stride 3"]
+)
+def test_its_other_sources_equal_the_definition(
+    name: str, dialect: Dialect, tmp_path: Path
+) -> None:
+    case = CASES[name]()
+    made = operator_kernel(case.graph, case.graph.nodes[0])
+    case.check(
+        run_as(dialect, made.kernel, *case.inputs, *made.constants.values(), folder=tmp_path)
+    )
 
 
 def test_what_is_not_a_number_stays_so(pocl: OpenClDevice) -> None:

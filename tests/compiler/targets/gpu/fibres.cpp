@@ -1,0 +1,76 @@
+// CUDA C or Metal on a processor: the threads of a block are fibres, and a barrier hands over to the
+// next.
+// KERNEL and ARGUMENTS, and the kernel itself as SOURCE, are given when this is compiled.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <ucontext.h>
+#include <vector>
+
+using std::max;
+using std::min;
+
+struct Place {
+    int x, y, z;
+};
+static Place blockIdx, threadIdx;
+static ucontext_t scheduler;
+static ucontext_t *running;
+static void **arguments;
+static bool finished;
+
+static void wait_for_all() { swapcontext(running, &scheduler); }
+
+// CUDA C
+#define __global__
+#define __device__
+#define __shared__ static
+#define __launch_bounds__(n)
+#define __syncthreads wait_for_all
+
+// Metal
+namespace metal {}
+typedef Place uint3;
+enum class mem_flags { mem_threadgroup };
+static void threadgroup_barrier(mem_flags) { wait_for_all(); }
+#define kernel
+#define device
+#define threadgroup static
+
+#include SOURCE
+
+static void entry() {
+    KERNEL(ARGUMENTS);
+    finished = true;
+}
+
+// Returns 0, or 1 where a barrier is reached by some threads of a block while others end.
+extern "C" int launch(const int *grid, const int *block, void **given) {
+    arguments = given;
+    const int count = block[0] * block[1] * block[2];
+    const size_t stack_bytes = 1 << 16;
+    std::vector<char> stacks(count * stack_bytes);
+    std::vector<ucontext_t> fibres(count);
+    for (int at = 0; at < grid[0] * grid[1] * grid[2]; ++at) {
+        blockIdx = {at % grid[0], at / grid[0] % grid[1], at / (grid[0] * grid[1])};
+        for (int k = 0; k < count; ++k) {
+            getcontext(&fibres[k]);
+            fibres[k].uc_stack.ss_sp = &stacks[k * stack_bytes];
+            fibres[k].uc_stack.ss_size = stack_bytes;
+            fibres[k].uc_link = &scheduler;
+            makecontext(&fibres[k], entry, 0);
+        }
+        for (int ended = 0; ended < count;) {
+            ended = 0;
+            for (int k = 0; k < count; ++k) {
+                threadIdx = {k % block[0], k / block[0] % block[1], k / (block[0] * block[1])};
+                running = &fibres[k];
+                finished = false;
+                swapcontext(&scheduler, &fibres[k]);
+                ended += finished;
+            }
+            if (ended != 0 && ended != count) return 1;
+        }
+    }
+    return 0;
+}
