@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler.ir.printer import stmt_text
-from vdla.compiler.ir.stmt import Alloc, Block, Stmt
 from vdla.compiler.lower.narrow import narrow
 from vdla.compiler.lower.pipeline import dump, lower
 from vdla.compiler.te import Schedule, Tensor
@@ -52,13 +51,13 @@ def build_kernel(name: str, schedule: Schedule, args: Sequence[Tensor]) -> Kerne
     LoweringError
         The schedule cannot be lowered, or not to a kernel.
     """
+    _check_root(schedule)
     body, arguments = lower(schedule)
     if set(arguments) != set(args):
         raise LoweringError(
             f"The arguments of kernel {name} must be the inputs and outputs of its schedule, "
             f"{', '.join(t.name for t in arguments)}, not {', '.join(t.name for t in args)}."
         )
-    _check_root(schedule, body)
     body = narrow(body)
     dump("narrow", lambda: stmt_text(body))
     sizes = thread_sizes(body)
@@ -82,11 +81,9 @@ def build_kernel(name: str, schedule: Schedule, args: Sequence[Tensor]) -> Kerne
     return kernel
 
 
-def _check_root(schedule: Schedule, body: Stmt) -> None:
-    while isinstance(body, Alloc):
-        body = body.body
+def _check_root(schedule: Schedule) -> None:
     roots = [s.name for s in schedule.stages if s.attach is None and not s.inlined]
-    if len(roots) != 1 or (isinstance(body, Block) and not body.stmts):
+    if len(roots) != 1:
         raise LoweringError(
             f"A kernel computes one stage at the root, whose loops hold all others, not "
             f"{len(roots)} ({', '.join(roots)}): use compute_at or compute_inline, or make a "

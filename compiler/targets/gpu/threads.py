@@ -80,6 +80,8 @@ class _Place:
         Axes that loops around it are bound to, and those loops' variables.
     conditions : tuple of Expr
         What must hold for the statement to run, and is not tested yet.
+    tested : tuple of Expr
+        What holds because it has been tested.
     loops : tuple of (Var, Expr)
         Where the thread stands and its loops.
     filling : bool
@@ -90,6 +92,7 @@ class _Place:
     bound: Mapping[str, Var]
     conditions: tuple[Expr, ...]
     loops: _Loops
+    tested: tuple[Expr, ...] = ()
     filling: bool = False
 
 
@@ -146,7 +149,8 @@ class Threads:
         if not at.filling and written == {SHARED}:
             return self._fill(stmt, at)
         if at.conditions and SHARED not in written and not _binds(stmt):
-            return _guarded(at, self._visit(stmt, replace(at, conditions=())))
+            tested = (*at.tested, *at.conditions)
+            return _guarded(at, self._visit(stmt, replace(at, conditions=(), tested=tested)))
         if isinstance(stmt, Block):
             return _joined([self._visit(child, at) for child in stmt.stmts])
         if isinstance(stmt, For):
@@ -178,8 +182,11 @@ class Threads:
                 "its scope before it is computed in them."
             )
         blocks = {axis: var for axis, var in at.bound.items() if axis in BLOCK_AXES}
-        conditions = tuple(c for c in at.conditions if not uses(c, THREAD))
-        return self._visit(stmt, _Place(at.values, blocks, conditions, at.loops, filling=True))
+        conditions, tested = (
+            tuple(c for c in every if not uses(c, THREAD)) for every in (at.conditions, at.tested)
+        )
+        inside = _Place(at.values, blocks, conditions, at.loops, tested, filling=True)
+        return self._visit(stmt, inside)
 
     def _loop(self, stmt: For, at: _Place) -> Statement:
         extent = simplify(substitute(stmt.extent, at.values))
@@ -223,7 +230,7 @@ class Threads:
                 f"loop around it is bound to {', '.join(missing)}, along which there are "
                 f"{', '.join(str(self._sizes[a]) for a in missing)}: bind one of its loops to that."
             )
-        facts = [d for c in at.conditions for d in facts_of(c)]
+        facts = [d for c in (*at.tested, *at.conditions) for d in facts_of(c)]
 
         def settled(expr: Expr) -> Expr:
             return settle(substitute(expr, at.values), at.loops, facts)
