@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from vdla.compiler.ir.linear import const_bounds, is_data, simplify, terms
-from vdla.compiler.te.expr import Binary, Const, Expr, Var, all_of, as_expr, binary
+from vdla.compiler.te.expr import Binary, Const, Expr, Select, Var, all_of, as_expr, binary
 from vdla.compiler.te.traverse import map_expr
 from vdla.errors import LoweringError
 
@@ -163,7 +163,17 @@ def settle(expr: Expr, loops: _Loops, facts: Sequence[Expr]) -> Expr:
     def visit(part: Expr) -> Expr | None:
         if isinstance(part, Binary) and part.op == "and":
             every = [map_expr(one, visit) for one in _conjuncts(part)]
-            return all_of(*(needed(every, loops) or every[:1]))
+            if any(isinstance(one, Const) and not one.value for one in every):
+                return Const(0, part.dtype)
+            left = needed([one for one in every if not isinstance(one, Const)], loops)
+            return all_of(*left) if left else Const(1, part.dtype)
+        if isinstance(part, Select):
+            condition, then, other = (
+                map_expr(one, visit) for one in (part.condition, part.then, part.other)
+            )
+            if isinstance(condition, Const):
+                return then if condition.value else other
+            return Select(condition, then, other)
         if not isinstance(part, Binary) or part.op not in ("//", "%"):
             return None
         a, by = simplify(settle(part.a, loops, facts)), part.b

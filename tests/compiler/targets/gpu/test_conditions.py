@@ -12,7 +12,7 @@ from vdla.compiler.ir.linear import simplify
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.targets.gpu.conditions import below, bounds, facts_of, needed, settle
 from vdla.compiler.targets.gpu.counting import never_negative_counted
-from vdla.compiler.te import Expr, Var, all_of, minimum
+from vdla.compiler.te import Expr, Var, all_of, minimum, select
 from vdla.compiler.te.expr import Const
 
 B, STEP, T = Var("b"), Var("i"), Var("t")
@@ -86,6 +86,15 @@ def test_a_fact_settles_a_remainder() -> None:
     facts = facts_of((element * 5).lt(585))
     assert expr_text(settle(element // 13 % 9, LOOPS, facts)) == "(i * 12 + t) // 13"
     assert settle(element // 117, LOOPS, facts) == Const(0)
+
+
+def test_a_condition_that_is_decided_is_not_tested() -> None:
+    true, false = (Const(value, "bool") for value in (1, 0))
+    inside = T.lt(5)
+    assert settle(all_of(true, inside, T.lt(12)), LOOPS, ()) == inside
+    assert settle(all_of(true, T.lt(12)), LOOPS, ()) == true
+    assert settle(select(all_of(inside, false), T, B), LOOPS, ()) == B
+    assert settle(select(all_of(true, T.lt(12)), T, B), LOOPS, ()) == T
 
 
 @pytest.mark.parametrize("seed", range(8))
