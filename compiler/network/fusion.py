@@ -24,6 +24,9 @@ def fuse_additions(
 ) -> tuple[dict[str, LoweredNode], dict[str, Node]]:
     """Compute additions with the convolutions before them, where the estimate says that it pays.
 
+    So do those whose schedule was chosen in this network with both in one: what it takes alone says
+    less than the whole did.
+
     The convolution's result then never leaves the accelerator: it is not stored and loaded again.
 
     Before: ``conv b (store); add c = a + b (load a, load b, store)``. After: ``add c = a + conv b
@@ -53,7 +56,8 @@ def fuse_additions(
         except LoweringError:
             continue
         apart = lowered[node.name].estimate_cycles + lowered[addition.name].estimate_cycles
-        if both.estimate_cycles < apart:
+        chosen = both.template is not None and scheduling.chosen(both.template.task)
+        if chosen or both.estimate_cycles < apart:
             del result[node.name]
             result[addition.name], heads[addition.name] = both, node
     return result, heads

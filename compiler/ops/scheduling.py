@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vdla.compiler.te import Schedule
 from vdla.compiler.tune.database import Database, built_in
+from vdla.compiler.tune.task import Task
 
 from .conv2d import ConvTensors
 
@@ -37,3 +38,10 @@ class Scheduling:
     rank: Measure | None = None
     records: Database = field(default_factory=built_in)
     network: str = ""
+
+    def chosen(self, task: Task) -> bool:
+        """Tell whether the network has chosen a task's schedule, by the cycles of the whole."""
+        if self.rank is not None or not self.network:
+            return False
+        found = self.records.find(task, self.network)
+        return found is not None and found.chosen_in == self.network

@@ -171,8 +171,13 @@ def _own(job: Job) -> Record | None:
 
 
 def _measured(whole: Whole, choices: Sequence[dict[str, Record]], runner: Runner) -> list[float]:
+    """Return the cycles of the network with each of several choices, taken as it will take them."""
     costs = [inf] * len(choices)
-    points = [{key: record.to_json() for key, record in one.items()} for one in choices]
+    name = whole.graph.name
+    points = [
+        {key: replace(record, chosen_in=name).to_json() for key, record in one.items()}
+        for one in choices
+    ]
     for k, outcome in runner.run(whole, points, inf) if points else ():
         costs[k] = inf if outcome.cost is None else outcome.cost
     return costs

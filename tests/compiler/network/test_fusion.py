@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,10 @@ from tests.configs import EVERY, MATRIX
 from tests.networks import Draft, images_for, residual
 from vdla.compiler.graph import Graph
 from vdla.compiler.network import compile_graph
+from vdla.compiler.ops import LoweredNode
 from vdla.compiler.reference import Interpreter
+from vdla.compiler.tune.database import Database
+from vdla.compiler.tune.task import Record
 from vdla.config import PYNQ_Z1, Config
 
 
@@ -104,3 +109,17 @@ def test_the_identity_has_room_beside_weights_that_would_fill_their_buffer(vthre
     images = images_for(graph, 1)
     run = vdla.compile(graph, config=config, vthreads=vthreads).run(images, check=True)
     assert run.bit_exact, run.first_difference
+
+
+def test_what_a_network_chose_as_one_stays_one_whatever_it_takes_alone() -> None:
+    graph = skip(16, (7, 7), 3, 1)
+    lowered: dict[str, LoweredNode] = {}
+    compile_graph(graph, PYNQ_Z1, lowered_as=lowered.update)
+    both = lowered["sum"]
+    assert both.template is not None
+    assert both.point is not None
+    slow = Record(both.template.task, both.point, 1e9, "cycles", device="cycle")
+    assert fused(graph, records=Database([slow])) == {}
+    chosen = replace(slow, chosen_in=graph.name)
+    assert fused(graph, records=Database([chosen])) == {"sum": "c"}
+    assert fused(graph, records=Database([replace(slow, chosen_in="another")])) == {}
