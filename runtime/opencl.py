@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -64,7 +66,42 @@ class OpenClDevice:
                 f"The source of a kernel must be what the device's compiler takes, and "
                 f"{self.name} refuses {kernel.name}: {error}"
             ) from None
-        return OpenClKernel(self._cl, self._context, self._queue, kernel, function)
+        return OpenClKernel(self, self._queue, kernel, function)
+
+    def memory(self, size: int) -> Any:
+        """Return memory of the device, of so many bytes; nothing is written there."""
+        return self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, size)
+
+    def copied(self, array: Array) -> Any:
+        """Return memory of the device that holds a copy of an array, to be read alone."""
+        flags = self._cl.mem_flags
+        held = np.ascontiguousarray(array)
+        return self._cl.Buffer(self._context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=held)
+
+    def write(self, memory: Any, array: Array) -> None:
+        """Copy a contiguous array to the device, after all that was asked of it before."""
+        self._cl.enqueue_copy(self._queue, memory, array)
+
+    def read(self, memory: Any, array: Array) -> None:
+        """Copy memory of the device to a contiguous array, once all is done that was asked."""
+        self._cl.enqueue_copy(self._queue, array, memory)
+
+    @contextmanager
+    def failing(self, name: str) -> Iterator[None]:
+        """Say of what runs inside that the device fails, in an error of vdla's.
+
+        Raises
+        ------
+        DeviceError
+            The device reports an error.
+        """
+        try:
+            yield
+        except self._cl.Error as error:
+            raise DeviceError(
+                f"{name} must run to its end, and the device says {error}: try another "
+                "device, or a smaller tile."
+            ) from None
 
     def _check_room(self, kernel: Kernel) -> None:
         threads = int(np.prod(kernel.block))
@@ -81,8 +118,8 @@ class OpenClDevice:
 class OpenClKernel:
     """A kernel that a device has compiled; called with arrays, it returns what it computes."""
 
-    def __init__(self, cl: Any, context: Any, queue: Any, kernel: Kernel, function: Any) -> None:
-        self._cl, self._context, self._queue = cl, context, queue
+    def __init__(self, device: OpenClDevice, queue: Any, kernel: Kernel, function: Any) -> None:
+        self._device, self._queue = device, queue
         self._function = function
         self.kernel = kernel
 
@@ -113,33 +150,36 @@ class OpenClKernel:
                 f"({', '.join(p.buffer.name for p in read)}), not {len(arrays)}."
             )
         given = iter([_checked(p, array) for p, array in zip(read, arrays, strict=True)])
-        try:
+        with self._device.failing(self.kernel.name):
             return self._run([None if p.written else next(given) for p in self.kernel.parameters])
-        except self._cl.Error as error:
-            raise DeviceError(
-                f"{self.kernel.name} must run to its end, and the device says {error}: try another "
-                "device, or a smaller tile."
-            ) from None
 
     def _run(self, arrays: list[Array | None]) -> tuple[Array, ...]:
-        flags = self._cl.mem_flags
         buffers, results = [], []
         for parameter, array in zip(self.kernel.parameters, arrays, strict=True):
             if array is None:
                 result = np.empty(parameter.shape, parameter.buffer.dtype)
-                buffers.append(self._cl.Buffer(self._context, flags.WRITE_ONLY, result.nbytes))
+                buffers.append(self._device.memory(result.nbytes))
                 results.append((result, buffers[-1]))
             else:
-                how = flags.READ_ONLY | flags.COPY_HOST_PTR
-                buffers.append(self._cl.Buffer(self._context, how, hostbuf=array))
+                buffers.append(self._device.copied(array))
+        self.enqueue(buffers)
+        for result, buffer in results:
+            self._device.read(buffer, result)
+        return tuple(result for result, _ in results)
+
+    def enqueue(self, buffers: Sequence[Any]) -> None:
+        """Ask the device to run the kernel on its own memory, after all that it was asked before.
+
+        Parameters
+        ----------
+        buffers : sequence of pyopencl.Buffer
+            One for each parameter, in order.
+        """
         everywhere = tuple(
             blocks * threads
             for blocks, threads in zip(self.kernel.grid, self.kernel.block, strict=True)
         )
         self._function(self._queue, everywhere, self.kernel.block, *buffers)
-        for result, buffer in results:
-            self._cl.enqueue_copy(self._queue, result, buffer)
-        return tuple(result for result, _ in results)
 
 
 def _pyopencl() -> Any:

@@ -15,7 +15,7 @@ from vdla.compiler.te.traverse import parts_of, walk
 
 from .inlining import inline_cheap, work_of
 
-__all__ = ["default_schedule"]
+__all__ = ["default_schedule", "host_of"]
 
 _ROWS = 4
 """Rows of a tile: as many sums stay in registers for each vector of the last dimension."""
@@ -55,7 +55,7 @@ def default_schedule(outputs: Tensor | Iterable[Tensor], target: Target) -> Sche
     guests: dict[Tensor, list[Tensor]] = {}
     for tensor in bodies:
         if isinstance(bodies[tensor], Reduce):
-            host = _host(tensor, schedule, bodies)
+            host = host_of(tensor, schedule, bodies)
             inner = tensor
             if host is None:
                 inner, host = schedule.cache_write(tensor, "register"), tensor
@@ -68,8 +68,17 @@ def default_schedule(outputs: Tensor | Iterable[Tensor], target: Target) -> Sche
     return schedule
 
 
-def _host(tensor: Tensor, schedule: Schedule, bodies: Mapping[Tensor, Expr]) -> Tensor | None:
-    """Return the one tensor that reads a reduction, element for element."""
+def host_of(tensor: Tensor, schedule: Schedule, bodies: Mapping[Tensor, Expr]) -> Tensor | None:
+    """Return the one tensor that reads a reduction, element for element; None where none does.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The reduction.
+    schedule : Schedule
+    bodies : mapping of Tensor to Expr
+        Of the schedule's stages, all that is inlined put in.
+    """
     if tensor in schedule.outputs:
         return None
     readers = [t for t, body in bodies.items() if tensor in _read(body)]

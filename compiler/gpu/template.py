@@ -16,7 +16,7 @@ from vdla.errors import LoweringError
 from .convolution import default_convolution_tile, schedule_convolution
 from .product import default_product_tile, schedule_product
 
-__all__ = ["OPERATORS", "OperatorKernel", "operator_kernel"]
+__all__ = ["OPERATORS", "OperatorKernel", "operator_kernel", "takes_tiles", "tiled_schedule"]
 
 OPERATORS = ("conv2d", "dense", "matmul")
 """What has a template."""
@@ -66,14 +66,44 @@ def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
     operands = [graph.tensors[name] for name in node.inputs if name in names]
     given = {t.name: te.placeholder(t.shape, str(t.dtype), t.name) for t in operands}
     made = define(graph, node, [given[t.name] for t in operands])
-    schedule = _scheduled(graph, node, made.output)
+    schedule = tiled_schedule(graph, node, made.output)
     read = {tensor for stage in schedule.stages for tensor in stage.reads()}
     constants = {t: array for t, array in made.constants.items() if t in read}
     kernel = build_kernel(node.name, schedule, [*given.values(), *constants, made.output])
     return OperatorKernel(kernel, tuple(given), {t.name: a for t, a in constants.items()})
 
 
-def _scheduled(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
+def takes_tiles(graph: Graph, node: Node) -> bool:
+    """Tell whether there is a template of an operator, for its shapes."""
+    if node.op not in OPERATORS or len(set(node.inputs[:2])) < 2:
+        return False
+    x, weight, *_ = (tensor.shape for tensor in graph.input_tensors(node))
+    output = graph.output_tensor(node).shape
+    if node.op != "conv2d":
+        return not _odd_matrices(node, (x, weight, output))
+    try:
+        default_convolution_tile(output, weight, node.attrs)
+    except LoweringError:
+        return False
+    return True
+
+
+def tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
+    """Return the schedule of an operator by its template, and of what is computed on its tile.
+
+    Parameters
+    ----------
+    graph : Graph
+    node : Node
+        Of the graph.
+    output : te.Tensor
+        The operator's, or what operators on each element alone make of that.
+
+    Raises
+    ------
+    LoweringError
+        There is no template for its shapes.
+    """
     schedule = te.create_schedule(output)
     reductions = [stage.tensor for stage in schedule.stages if isinstance(stage.body, Reduce)]
     (sums,) = reductions
@@ -99,11 +129,16 @@ def _scheduled(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
     return schedule
 
 
-def _check_matrices(node: Node, shapes: tuple[tuple[int, ...], ...]) -> None:
+def _odd_matrices(node: Node, shapes: tuple[tuple[int, ...], ...]) -> bool:
     exact = node.op == "dense"
-    if any(len(shape) < 2 or (exact and len(shape) > 2) for shape in shapes):
+    return any(len(shape) < 2 or (exact and len(shape) > 2) for shape in shapes)
+
+
+def _check_matrices(node: Node, shapes: tuple[tuple[int, ...], ...]) -> None:
+    if _odd_matrices(node, shapes):
+        one = "" if node.op == "dense" else ", one or a batch"
         raise LoweringError(
-            f"A {node.op} on a GPU must be of matrices{'' if exact else ', one or a batch'}, and "
+            f"A {node.op} on a GPU must be of matrices{one}, and "
             f"node {node.name!r} is of shapes {', '.join(str(list(s)) for s in shapes)}: reshape "
             "them, or leave it on the processor."
         )
