@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .network import GpuNetwork, compile_network
 from .template import OPERATORS, OperatorKernel, operator_kernel
 
-__all__ = ["OPERATORS", "OperatorKernel", "operator_kernel"]
+__all__ = ["OPERATORS", "GpuNetwork", "OperatorKernel", "compile_network", "operator_kernel"]

@@ -11,7 +11,7 @@ from vdla.compiler.cpu.define.elementwise import ELEMENTWISE
 from vdla.compiler.cpu.define.site import Array
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.passes.groups import fusion_groups
-from vdla.compiler.targets.gpu import Kernel, build_kernel
+from vdla.compiler.targets.gpu import Kernel, build_kernel, source_of
 from vdla.errors import LoweringError
 
 from .elements import schedule_elements
@@ -118,10 +118,13 @@ def part_kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
     Raises
     ------
     LoweringError
-        A kernel cannot be made of a stage; the error names the operators.
+        A kernel cannot be made of a stage, or no source of it; the error names the operators.
     """
     try:
-        return _kernels(graph, part, name)
+        steps = _kernels(graph, part, name)
+        for step in steps:
+            source_of(step.kernel)
+        return steps
     except LoweringError as error:
         names = ", ".join(f"{node.op} {node.name!r}" for node in part.nodes)
         raise LoweringError(f"No kernel can be made of {names}: {error}") from error

@@ -11,7 +11,7 @@ from vdla.compiler.te.expr import Binary, Call, Const, Expr, Select, Var
 from vdla.compiler.te.traverse import parts_of
 from vdla.errors import LoweringError
 
-from .conditions import below, bounds, contained, facts_of, never_negative
+from .conditions import below, bounds, contained, facts_against, facts_of, never_negative
 from .counting import never_negative_counted
 from .kernel import Guard, Kernel, Loop, Statement
 from .kernel import Sequence as Statements
@@ -60,7 +60,7 @@ def _loads(value: Expr, loads: Sequence[Access], loops: _Loops, facts: _Facts) -
     if isinstance(value, Select):
         _loads(value.condition, loads, loops, facts)
         _loads(value.then, loads, loops, (*facts, *facts_of(value.condition)))
-        _loads(value.other, loads, loops, facts)
+        _loads(value.other, loads, loops, (*facts, *facts_against(value.condition)))
     elif isinstance(value, Call) and value.name == "load":
         _access(loads[dict(value.attrs)["position"]], loops, facts)
     else:

@@ -15,6 +15,7 @@ __all__ = [
     "bounds",
     "contained",
     "differences",
+    "facts_against",
     "facts_of",
     "needed",
     "never_negative",
@@ -83,6 +84,14 @@ def facts_of(condition: Expr) -> tuple[Expr, ...]:
     """Return what is at least 0 where a condition holds, with quotients and without."""
     raw = differences(condition)
     return tuple(dict.fromkeys((*raw, *chain.from_iterable(map(_split, raw)))))
+
+
+def facts_against(condition: Expr) -> tuple[Expr, ...]:
+    """Return what is at least 0 where a condition does not hold: of ``a < b``, a - b."""
+    if not isinstance(condition, Binary) or not condition.a.dtype.startswith("int"):
+        return ()
+    opposite = {"<": "<=", "<=": "<"}.get(condition.op)
+    return () if opposite is None else facts_of(binary(opposite, condition.b, condition.a))
 
 
 def never_negative(difference: Expr, loops: _Loops) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.ir.linear import const_bounds, simplify, terms, variables
-from vdla.compiler.te.expr import Binary, Const, Expr, Var
+from vdla.compiler.te.expr import Binary, Const, Expr, Pick, Var
 
 __all__ = ["never_negative_counted"]
 
@@ -70,6 +70,8 @@ def _evaluated(expr: Expr, values: Mapping[Var, _Array]) -> Any:
         return np.int64(expr.value)
     if isinstance(expr, Var):
         return values[expr]
+    if isinstance(expr, Pick):
+        return np.take(np.asarray(expr.values), _evaluated(expr.index, values), mode="clip")
     assert isinstance(expr, Binary)
     a, b = (_evaluated(part, values) for part in (expr.a, expr.b))
     return _OPERATIONS[expr.op](a, b)

@@ -32,6 +32,8 @@ class Dialect:
         A thread's place along ``{axis}``, x, y or z, which is ``{number}``.
     barrier : str
         The statement at which threads wait for each other, shared memory being written.
+    table : str
+        What stands before an array of integers that every kernel of a source reads.
     helper : str
         What stands before a function that a kernel calls.
     single : str
@@ -52,6 +54,7 @@ class Dialect:
     block: str
     thread: str
     barrier: str
+    table: str
     helper: str
     single: str
 
@@ -65,6 +68,7 @@ OPENCL = Dialect(
     block="get_group_id({number})",
     thread="get_local_id({number})",
     barrier="barrier(CLK_LOCAL_MEM_FENCE);",
+    table="__constant ",
     helper="static inline ",
     single="",
 )
@@ -77,6 +81,7 @@ CUDA = Dialect(
     block="blockIdx.{axis}",
     thread="threadIdx.{axis}",
     barrier="__syncthreads();",
+    table="__constant__ ",
     helper="__device__ static inline ",
     single="f",
 )
@@ -95,6 +100,7 @@ METAL = Dialect(
     block="block_place.{axis}",
     thread="thread_place.{axis}",
     barrier="threadgroup_barrier(mem_flags::mem_threadgroup);",
+    table="constant ",
     helper="static inline ",
     single="",
     lacks=("erf",),

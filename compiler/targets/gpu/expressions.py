@@ -9,7 +9,7 @@ import numpy as np
 
 from vdla.compiler.ir.linear import terms
 from vdla.compiler.ir.printer import expr_text
-from vdla.compiler.te.expr import Binary, Call, Const, Expr, Real, Select, Var
+from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Real, Select, Var
 from vdla.errors import LoweringError
 
 from .conditions import never_negative
@@ -34,6 +34,7 @@ _RANK = {
     **dict.fromkeys(("+", "-"), 4),
     **dict.fromkeys(("*", "/", "//", "%"), 5),
 }
+_UNARY = 6
 _FUNCTIONS = {
     "abs": "fabs",
     **{
@@ -53,6 +54,8 @@ class Expressions:
         The ranges of variables where the expressions stand.
     helpers : set of str
         Takes the functions of `HELPERS` that were used.
+    tables : dict of tuple to str
+        Takes what is picked from, and its name.
     """
 
     def __init__(
@@ -61,8 +64,10 @@ class Expressions:
         names: Names,
         loops: Sequence[tuple[Var, Expr]],
         helpers: set[str],
+        tables: dict[tuple[int, ...], str],
     ) -> None:
         self._dialect, self._names, self._helpers = dialect, names, helpers
+        self._tables = tables
         self._loops = tuple(loops)
 
     def text(self, expr: Expr, rank: int = 0, loads: Sequence[str] = ()) -> str:
@@ -77,8 +82,14 @@ class Expressions:
             return self._real(expr)
         if isinstance(expr, Var):
             return self._names.of(expr, expr.name)
+        if isinstance(expr, Pick):
+            if expr.values not in self._tables:
+                self._tables[expr.values] = self._names.of(expr.values, "picked")
+            return f"{self._tables[expr.values]}[{self.text(expr.index, 0, loads)}]"
         if isinstance(expr, Binary):
             return self._binary(expr, rank, loads)
+        if isinstance(expr, Cast):
+            return self._cast(expr, rank, loads)
         if isinstance(expr, Select):
             parts = (
                 self.text(expr.condition, 1, loads),
@@ -100,6 +111,18 @@ class Expressions:
         raise LoweringError(
             f"A kernel computes with +, -, *, /, comparisons, selects and functions of floats so "
             f"far, not with {expr_text(expr)}: leave the operator on the processor."
+        )
+
+    def _cast(self, expr: Cast, rank: int, loads: Sequence[str]) -> str:
+        given, dtype = expr.value.dtype, expr.dtype
+        if dtype == "bool" and given == "float32":
+            text = f"{self.text(expr.value, _RANK['=='] + 1, loads)} != 0"
+            return f"({text})" if rank > _RANK["=="] else text
+        if dtype == "float32" and given in ("bool", "int32"):
+            return f"(float){self.text(expr.value, _UNARY, loads)}"
+        raise LoweringError(
+            f"A kernel makes float32 of bool and of indices, and bool of float32, so far, not "
+            f"{dtype} of {given}: leave the operator on the processor."
         )
 
     def extreme(self, kind: str, a: str, b: str, dtype: str) -> str:

@@ -20,7 +20,7 @@ GRID = (2**31 - 1, 2**16 - 1, 2**16 - 1)
 """Blocks of CUDA's grids along x, y and z; the others take more."""
 LARGEST = 2**31 - 1
 """Elements of an array that indices of 32 bits reach."""
-C_TYPES: Mapping[str, str] = {"float32": "float"}
+C_TYPES: Mapping[str, str] = {"float32": "float", "bool": "unsigned char"}
 """The dtypes that kernels compute with so far, and what C calls them."""
 
 

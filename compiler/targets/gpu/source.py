@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from vdla.compiler.ir.stmt import Access, Store
 from vdla.compiler.lower.regions import SHARED
 from vdla.compiler.te.expr import Const, Expr, Reduce, Select, Var
@@ -46,6 +48,7 @@ class _Writer:
         self._kernel, self._dialect = kernel, dialect
         self._names = Names()
         self._helpers: set[str] = set()
+        self._tables: dict[tuple[int, ...], str] = {}
         self._lines: list[str] = []
 
     def text(self) -> str:
@@ -70,6 +73,7 @@ class _Writer:
                 *head,
                 *self._dialect.head.splitlines(),
                 *helpers,
+                *self._integers(),
                 f"{opening} {function}(\n    {parameters})",
                 "{",
                 *self._declarations(),
@@ -112,6 +116,20 @@ class _Writer:
         for buffer in kernel.registers:
             lines.append(f"    {C_TYPES[buffer.dtype]} {names.of(buffer)}[{buffer.total}];")
         return [*lines, ""] if lines else []
+
+    def _integers(self) -> list[str]:
+        """Return the tables that indices are picked from, some numbers a line."""
+        lines = []
+        for values, name in self._tables.items():
+            lines.append(f"{self._dialect.table}int {name}[{len(values)}] = {{")
+            lines += textwrap.wrap(
+                ", ".join(map(str, values)),
+                _WIDTH,
+                initial_indent="    ",
+                subsequent_indent="    ",
+            )
+            lines.append("};")
+        return lines
 
     def _write(self, depth: int, line: str) -> None:
         self._lines.append("    " * depth + line)
@@ -175,4 +193,4 @@ class _Writer:
         return [f"{target} =", f"    {condition}", f"    ? {then}", f"    : {other};"]
 
     def _expressions(self, loops: _Loops) -> Expressions:
-        return Expressions(self._dialect, self._names, loops, self._helpers)
+        return Expressions(self._dialect, self._names, loops, self._helpers, self._tables)

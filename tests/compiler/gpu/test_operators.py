@@ -167,8 +167,8 @@ def _enormous() -> Graph:
         ),
         (
             _integers(),
-            r"A kernel computes with float32 so far, and a is int32: convert it before, or leave "
-            r"the operator on the processor\.",
+            r"A kernel computes with float32, bool so far, and a is int32: convert it before, or "
+            r"leave the operator on the processor\.",
         ),
         (
             _enormous(),

@@ -24,6 +24,7 @@ static void wait_for_all() { swapcontext(running, &scheduler); }
 // CUDA C
 #define __global__
 #define __device__
+#define __constant__ static const
 #define __shared__ static
 #define __launch_bounds__(n)
 #define __syncthreads wait_for_all
@@ -35,6 +36,7 @@ enum class mem_flags { mem_threadgroup };
 static void threadgroup_barrier(mem_flags) { wait_for_all(); }
 #define kernel
 #define device
+#define constant static const
 #define threadgroup static
 
 #include SOURCE
