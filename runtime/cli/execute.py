@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from vdla.errors import InputError
-from vdla.runtime.cli.inputs import from_image, from_npy, from_npz
+from vdla.runtime.cli.inputs import given_inputs
+from vdla.runtime.cli.opencl import run_opencl
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
     CheckOption,
-    CompiledForOption,
     CpuOption,
     ImageOption,
     InputOption,
@@ -22,7 +21,8 @@ from vdla.runtime.cli.options import (
     PinOption,
     RecordsOption,
     RunDeviceOption,
-    Target,
+    RunTarget,
+    RunTargetOption,
     ThreadsOption,
     read_bind,
     read_config,
@@ -34,7 +34,6 @@ from vdla.runtime.cli.streaming import read_labels, stream_images
 from vdla.runtime.cli.traces import TraceOption, trace_network, trace_of
 from vdla.runtime.cli.waves import FstOption, VcdOption, WindowOption, note_empty, waves_of
 from vdla.runtime.devices import PROCESSOR
-from vdla.runtime.inputs import SEED, random_input
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -82,7 +81,7 @@ def execute(
         ),
     ] = None,
     device: RunDeviceOption = None,
-    target: CompiledForOption = None,
+    target: RunTargetOption = None,
     cpu: CpuOption = None,
     bind: BindOption = None,
     records: RecordsOption = None,
@@ -101,6 +100,24 @@ def execute(
         raise typer.BadParameter("--image, --images and --input exclude each other")
     if images is not None and (check or vcd or fst or trace):
         raise typer.BadParameter("--images goes with neither --check nor waves: use --image")
+    if target is RunTarget.opencl:
+        others = {
+            "--images": images,
+            "--config": config,
+            "--cpu": cpu,
+            "--records": records,
+            "--threads": threads,
+            "--pin": pin,
+            "--check": check,
+            "--vcd": vcd,
+            "--fst": fst,
+            "--window": window,
+            "--trace": trace,
+        }
+        if wrong := [name for name, value in others.items() if value]:
+            raise typer.BadParameter(f"{', '.join(wrong)}: not with --target opencl")
+        run_opencl(file, image, input_file, device, read_bind(bind), labels, as_json=as_json)
+        return
     waves = waves_of(vcd, fst, window, device or "cycle", traced=trace is not None)
     traced = trace_of(trace, window, device or "cycle")
     host = (device or "").removeprefix("pynq@")
@@ -116,7 +133,7 @@ def execute(
         options += ["--check"] * check + ["--pin"] * pin
         run_on_board(host, Path(file), given, options, as_json=as_json)
         return
-    if target is Target.cpu:
+    if target is RunTarget.cpu:
         device = device or PROCESSOR
     if images is not None:
         place = device or network.usual_device
@@ -142,7 +159,7 @@ def _is_compiled(file: str) -> bool:
 
 def _network(
     file: str,
-    target: Target | None,
+    target: RunTarget | None,
     cpu: str | None,
     bind: list[str] | None,
     config: str | None,
@@ -162,7 +179,7 @@ def _network(
     with progress_bar("compiling") as progress:
         return api.compile(
             file,
-            target=(target or Target.vdla).value,
+            target=(target or RunTarget.vdla).value,
             cpu=cpu,
             config=read_config(config or DEFAULT_CONFIG),
             bind=read_bind(bind),
@@ -190,7 +207,7 @@ def run_network(
 
     Leaves with exit code 1 where ``--check`` finds a difference.
     """
-    inputs = _inputs(network, image, input_file) if shown is None else shown.images
+    inputs = given_inputs(network.inputs, image, input_file) if shown is None else shown.images
     with progress_bar("running") as progress:
         run = network.run(
             inputs,
@@ -214,26 +231,3 @@ def run_network(
         trace_network(network, trace)
     if check and not run.bit_exact:
         raise typer.Exit(DIFFERS)
-
-
-def _inputs(
-    network: Network, image: Path | None, input_file: Path | None
-) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
-    shape, dtype = network.input_shape, network.input_dtype
-    tensors = network.inputs
-    if len(tensors) > 1:
-        if image is not None or input_file is not None and input_file.suffix != ".npz":
-            raise InputError(
-                f"A network with several inputs takes --input FILE.npz with an array for each of "
-                f"{', '.join(tensors)}; write it with numpy.savez"
-            )
-        if input_file is not None:
-            return from_npz(input_file, list(tensors))
-        note(f"no --input: running on random noise (seed {SEED})")
-        return {name: random_input(t.shape, t.dtype) for name, t in tensors.items()}
-    if image is not None:
-        return from_image(image, shape, dtype)
-    if input_file is not None:
-        return from_npy(input_file, shape, dtype)
-    note(f"neither --image nor --input: running on random noise (seed {SEED})")
-    return random_input(shape, dtype)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vdla.errors import InputError
+from vdla.runtime.cli.output import note
+from vdla.runtime.inputs import SEED, random_input
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["from_image", "from_npy", "from_npz"]
+__all__ = ["from_image", "from_npy", "from_npz", "given_inputs"]
+
+
+class _Taken(Protocol):
+    """What an input takes: of a compiled network, or of a graph."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> Any: ...
 
 
 def from_npy(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -170,3 +182,44 @@ def from_image(path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.
     shifted: npt.NDArray[Any] = (pixels + lowest).astype(kind)
     pixels_last = shifted.reshape(1, height, width, channels)
     return pixels_last.transpose(0, 3, 1, 2) if first else pixels_last
+
+
+def given_inputs(
+    tensors: Mapping[str, _Taken], image: Path | None, input_file: Path | None
+) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+    """Return what a network runs on: a picture, a file of arrays, or noise.
+
+    Parameters
+    ----------
+    tensors : mapping of str to TensorInfo or Tensor
+        What the network takes.
+    image, input_file : Path, optional
+        What the options name.
+
+    Returns
+    -------
+    numpy.ndarray or dict
+        An array for the one input, or one for each of several by name.
+
+    Raises
+    ------
+    InputError
+        The file is not what the network takes.
+    """
+    if len(tensors) > 1:
+        if image is not None or input_file is not None and input_file.suffix != ".npz":
+            raise InputError(
+                f"A network with several inputs takes --input FILE.npz with an array for each of "
+                f"{', '.join(tensors)}; write it with numpy.savez"
+            )
+        if input_file is not None:
+            return from_npz(input_file, list(tensors))
+        note(f"no --input: running on random noise (seed {SEED})")
+        return {name: random_input(t.shape, t.dtype) for name, t in tensors.items()}
+    (tensor,) = tensors.values()
+    if image is not None:
+        return from_image(image, tensor.shape, tensor.dtype)
+    if input_file is not None:
+        return from_npy(input_file, tensor.shape, tensor.dtype)
+    note(f"neither --image nor --input: running on random noise (seed {SEED})")
+    return random_input(tensor.shape, tensor.dtype)

@@ -32,6 +32,8 @@ __all__ = [
     "RankOption",
     "RecordsOption",
     "RunDeviceOption",
+    "RunTarget",
+    "RunTargetOption",
     "Target",
     "TargetOption",
     "ThreadsOption",
@@ -108,7 +110,8 @@ RunDeviceOption = Annotated[
         "--device",
         metavar="NAME",
         help=f"{_DEVICES}; cpu: the processor alone. Without, cycle, or cpu where nothing is on "
-        "the accelerator.",
+        "the accelerator. With --target opencl, a part of the name of an OpenCL device; without, "
+        "a GPU, or else the first.",
     ),
 ]
 
@@ -126,6 +129,24 @@ CompiledForOption = Annotated[
         "--target",
         help="vdla: what the accelerator takes goes there; cpu: everything is machine code for "
         "the processor.",
+    ),
+]
+
+
+class RunTarget(str, Enum):
+    """What a network is compiled for where it runs at once."""
+
+    vdla = "vdla"
+    cpu = "cpu"
+    opencl = "opencl"
+
+
+RunTargetOption = Annotated[
+    RunTarget | None,
+    typer.Option(
+        "--target",
+        help="vdla: what the accelerator takes goes there; cpu: everything is machine code for "
+        "the processor; opencl: everything is kernels in float32, for a GPU.",
     ),
 ]
 CpuOption = Annotated[

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from vdla.runtime.run import Run
 
-__all__ = ["class_words", "show_run", "summarize", "top_classes"]
+__all__ = ["class_words", "show_classes", "show_run", "summarize", "top_classes"]
 
 TOP = 5
 MAX_IMAGES_SHOWN = 10
@@ -85,7 +85,7 @@ def show_run(summary: Mapping[str, Any]) -> None:
     _show_totals(summary)
     if "first_difference" in summary:
         typer.echo(f"first difference: {summary['first_difference']}")
-    _show_classes(summary["classes"], summary.get("labels"))
+    show_classes(summary["classes"], summary.get("labels"))
 
 
 def class_words(best: Sequence[Mapping[str, Any]]) -> str:
@@ -148,9 +148,10 @@ def _show_totals(summary: Mapping[str, Any]) -> None:
         )
 
 
-def _show_classes(
+def show_classes(
     classes: Sequence[Sequence[Mapping[str, Any]]], labels: Sequence[int] | None
 ) -> None:
+    """Print the best classes of each image, as `top_classes` finds them."""
     if not any(classes):
         return
     for index, best in enumerate(classes[:MAX_IMAGES_SHOWN]):

@@ -62,7 +62,7 @@ class FakeRuntime:
         self.cpu_level: str | None = None
         self.input_shape = (1, 2, 2, 3)
         self.input_dtype = np.dtype(np.int8)
-        self.inputs = {"x": None}  # one; of several, each is drawn
+        self.inputs = {"x": SimpleNamespace(shape=self.input_shape, dtype=self.input_dtype)}
         self.scores = np.array([[3, 9, -4, 9, 0, 1]], np.int8)
 
     def compile(self, model: str, *, progress: Callable[..., None], **options: Any) -> Any:
