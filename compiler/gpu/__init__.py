@@ -1,4 +1,4 @@
-"""Operators of the graph as kernels of a GPU: their tensor expressions' schedules."""
+"""Networks, and operators alone, as kernels of a GPU: their tensor expressions' schedules."""
 
 from __future__ import annotations
 

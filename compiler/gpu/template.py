@@ -1,4 +1,4 @@
-"""From an operator of the graph to a kernel: its definition, and the schedule for it."""
+"""From an operator of the graph to a kernel: its definition, and its template's schedule."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
     """
     if node.op not in OPERATORS:
         raise LoweringError(
-            f"An operator on a GPU must be one of {', '.join(OPERATORS)} so far, and node "
-            f"{node.name!r} is {node.op}: leave it on the processor."
+            f"An operator that has a template must be one of {', '.join(OPERATORS)}, and node "
+            f"{node.name!r} is {node.op}: compile its network, which takes others as well."
         )
     names = dict.fromkeys(t.name for t in graph.input_tensors(node) if not t.is_constant)
     operands = [graph.tensors[name] for name in node.inputs if name in names]
@@ -74,13 +74,19 @@ def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
 
 
 def takes_tiles(graph: Graph, node: Node) -> bool:
-    """Tell whether there is a template of an operator, for its shapes."""
+    """Tell whether there is a template of an operator, for its shapes.
+
+    Not for convolutions in groups: a tile of channels reads a slice of each group that it meets,
+    and shared memory would hold all that lies between them.
+    """
     if node.op not in OPERATORS or len(set(node.inputs[:2])) < 2:
         return False
     x, weight, *_ = (tensor.shape for tensor in graph.input_tensors(node))
     output = graph.output_tensor(node).shape
     if node.op != "conv2d":
         return not _odd_matrices(node, (x, weight, output))
+    if weight[3] != x[3]:
+        return False
     try:
         default_convolution_tile(output, weight, node.attrs)
     except LoweringError:
