@@ -10,10 +10,17 @@ import pytest
 from vdla.compiler.ir.evaluate import Evaluator
 from vdla.compiler.ir.linear import simplify
 from vdla.compiler.ir.printer import expr_text
-from vdla.compiler.targets.gpu.conditions import below, bounds, facts_of, needed, settle
+from vdla.compiler.targets.gpu.conditions import (
+    below,
+    bounds,
+    facts_against,
+    facts_of,
+    needed,
+    settle,
+)
 from vdla.compiler.targets.gpu.counting import never_negative_counted
 from vdla.compiler.te import Expr, Var, all_of, minimum, select
-from vdla.compiler.te.expr import Const
+from vdla.compiler.te.expr import Const, Pick
 
 B, STEP, T = Var("b"), Var("i"), Var("t")
 LOOPS = ((B, Const(3)), (STEP, Const(10)), (T, Const(12)))
@@ -47,6 +54,21 @@ def test_below_an_extent(index: Expr, extent: Expr, count: int) -> None:
     assert not any(word in expr_text(c) for c in conditions for word in ("min", "//"))
     assert values(all_of(*conditions)) == values(index.lt(extent))
     assert values(all_of(*(needed(conditions, LOOPS) or conditions))) == values(index.lt(extent))
+
+
+@pytest.mark.parametrize(
+    "condition", [T.lt(5), T.le(4), (STEP * 12 + T).lt(B * 40), ((STEP * 12 + T) // 7).lt(9)]
+)
+def test_facts_of_what_does_not_hold(condition: Expr) -> None:
+    facts = [values(fact) for fact in facts_against(condition)]
+    assert facts
+    for fails, *those in zip(values(condition), *facts, strict=True):
+        assert all(fact >= 0 for fact in those) == (not fails)
+
+
+def test_what_does_not_hold_says_nothing_of_one_of_two() -> None:
+    assert facts_against(all_of(T.lt(5), B.lt(2))) == ()
+    assert facts_against(T.eq(5)) == ()
 
 
 def test_what_follows_from_others_is_not_tested() -> None:
@@ -115,3 +137,10 @@ def test_what_is_too_much_to_count_is_unknown() -> None:
     inside = Const(2999) - many[0][0] - many[1][0] - many[2][0]
     assert never_negative_counted(inside, many, ())  # each at its worst end
     assert not never_negative_counted(inside, many, (inside,))
+
+
+def test_what_is_picked_is_tried() -> None:
+    picked = Pick((3, 0, 7, 2, 2, 9, 1, 1, 4, 4), STEP)
+    assert never_negative_counted(9 - picked, LOOPS, ())
+    assert not never_negative_counted(8 - picked, LOOPS, ())
+    assert never_negative_counted(8 - picked, LOOPS, facts_of(STEP.lt(5)))
