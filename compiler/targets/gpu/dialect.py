@@ -38,6 +38,8 @@ class Dialect:
         What stands before a function that a kernel calls.
     single : str
         What follows the name of a function of floats in single precision.
+    infinity, not_a_number : str
+        The two floats that have no digits.
     lacks : tuple of str
         Functions of floats that it does not have.
     """
@@ -50,6 +52,8 @@ class Dialect:
     restrict: str
     parameter: str = ""
     places: tuple[str, ...] = ()
+    infinity: str = "INFINITY"
+    not_a_number: str = "NAN"
     lacks: tuple[str, ...] = ()
     block: str
     thread: str
@@ -84,6 +88,9 @@ CUDA = Dialect(
     table="__constant__ ",
     helper="__device__ static inline ",
     single="f",
+    # NVRTC has no math.h, which defines the two names.
+    infinity="__int_as_float(0x7f800000)",
+    not_a_number="__int_as_float(0x7fc00000)",
 )
 METAL = Dialect(
     name="Metal",

@@ -140,7 +140,7 @@ class Expressions:
     def _real(self, expr: Real) -> str:
         value = float(np.float32(expr.value))
         if isinf(value) or isnan(value):
-            name = "NAN" if isnan(value) else "INFINITY"
+            name = self._dialect.not_a_number if isnan(value) else self._dialect.infinity
             return f"-{name}" if value == -inf else name
         text = repr(value)
         return f"{text}f" if "." in text or "e" in text else f"{text}.0f"

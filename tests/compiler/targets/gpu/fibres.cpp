@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <ucontext.h>
 #include <vector>
 
@@ -28,6 +29,11 @@ static void wait_for_all() { swapcontext(running, &scheduler); }
 #define __shared__ static
 #define __launch_bounds__(n)
 #define __syncthreads wait_for_all
+static inline float __int_as_float(int bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
 // Metal
 namespace metal {}

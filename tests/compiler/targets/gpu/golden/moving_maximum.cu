@@ -20,7 +20,7 @@ void moving_maximum_kernel(
         }
     }
     if (thread_x + 16 * block_x < 100) {
-        out_register[0] = -INFINITY;
+        out_register[0] = -__int_as_float(0x7f800000);
     }
     __syncthreads();
     if (thread_x + 16 * block_x < 100) {

@@ -12,7 +12,7 @@ void rows_shared_kernel(
     __shared__ float b_shared[48];
     float out_register[1];
 
-    out_register[0] = -INFINITY;
+    out_register[0] = -__int_as_float(0x7f800000);
     for (int k_o = 0; k_o < 3; ++k_o) {
         // The block's threads fill a_shared.
         for (int i0_i1_o = 0; i0_i1_o < 2; ++i0_i1_o) {
