@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
 from vdla.compiler.te import (
     Schedule,
     Tensor,
@@ -13,7 +17,11 @@ from vdla.compiler.te import (
 )
 from vdla.compiler.te.stage import Stage
 
-__all__ = ["filled", "moving_maximum", "rows_shared", "transposed"]
+__all__ = ["CASES", "Made", "filled", "moving_maximum", "rows_shared", "transposed"]
+
+Array = np.ndarray
+Made = tuple[Schedule, list[Tensor]]
+"""A schedule, and the tensors of its kernel, the output last."""
 
 
 def filled(stage: Stage, across: int, down: int = 1) -> None:
@@ -28,7 +36,7 @@ def filled(stage: Stage, across: int, down: int = 1) -> None:
     stage.bind(thread, "threadIdx.x")
 
 
-def transposed(rows: int, columns: int, tile: int) -> tuple[Schedule, list[Tensor]]:
+def transposed(rows: int, columns: int, tile: int) -> Made:
     """``out[i, j] = 2 * a[j, i]``, read along one row of a tile and written along another."""
     a = placeholder((columns, rows), "float32", "a")
     out = compute((rows, columns), lambda i, j: a[j, i] * 2, "out")
@@ -46,7 +54,7 @@ def transposed(rows: int, columns: int, tile: int) -> tuple[Schedule, list[Tenso
     return s, [a, out]
 
 
-def moving_maximum(size: int, window: int, threads: int) -> tuple[Schedule, list[Tensor]]:
+def moving_maximum(size: int, window: int, threads: int) -> Made:
     """``out[i] = max(a[i : i + window])``: neighbours read the same elements."""
     a = placeholder((size + window - 1,), "float32", "a")
     k = reduce_axis(window, "k")
@@ -65,7 +73,7 @@ def moving_maximum(size: int, window: int, threads: int) -> tuple[Schedule, list
     return s, [a, out]
 
 
-def rows_shared(rows: int, columns: int, step: int) -> tuple[Schedule, list[Tensor]]:
+def rows_shared(rows: int, columns: int, step: int) -> Made:
     """``out[i, j] = max(a[i, k] * b[k, j])``, ``step`` terms in shared memory at a time."""
     a = placeholder((rows, columns), "float32", "a")
     b = placeholder((columns, rows), "float32", "b")
@@ -85,3 +93,24 @@ def rows_shared(rows: int, columns: int, step: int) -> tuple[Schedule, list[Tens
         shared.whole_tiles()
         filled(shared, rows)
     return s, [a, b, out]
+
+
+def _transposed(a: Array) -> Array:
+    return 2 * a.T
+
+
+def _moving_maximum(a: Array) -> Array:
+    return np.lib.stride_tricks.sliding_window_view(a, 5).max(-1)
+
+
+def _rows(a: Array, b: Array) -> Array:
+    return (a[:, :, None] * b[None]).max(1)
+
+
+CASES: Mapping[str, tuple[Made, Callable[..., Array]]] = {
+    "transposed": (transposed(37, 53, 8), _transposed),
+    "transposed_divided": (transposed(16, 24, 8), _transposed),
+    "moving_maximum": (moving_maximum(100, 5, 16), _moving_maximum),
+    "rows_shared": (rows_shared(6, 20, 8), _rows),
+}
+"""By name, with what they compute."""

@@ -10,13 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.compiler.targets.gpu.barriers import barriers_of, without
 from tests.compiler.targets.gpu.on_processor import run_as
-from tests.compiler.targets.gpu.schedules import (
-    filled,
-    moving_maximum,
-    rows_shared,
-    transposed,
-)
+from tests.compiler.targets.gpu.schedules import CASES, Made, filled, transposed
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.ir.stmt import Access, Buffer, Store
 from vdla.compiler.lower.pipeline import lower
@@ -25,7 +21,6 @@ from vdla.compiler.targets.gpu.barriers import check_barriers, place_barriers
 from vdla.compiler.targets.gpu.bounds import check_bounds
 from vdla.compiler.targets.gpu.kernel import (
     THREAD,
-    Barrier,
     Guard,
     Loop,
     Sequence,
@@ -47,27 +42,6 @@ from vdla.errors import LoweringError, ScheduleError
 from vdla.runtime.opencl import OpenClDevice
 
 Array = np.ndarray
-Made = tuple[Schedule, list[Tensor]]
-
-
-def _transposed(a: Array) -> Array:
-    return 2 * a.T
-
-
-def _moving_maximum(a: Array) -> Array:
-    return np.lib.stride_tricks.sliding_window_view(a, 5).max(-1)
-
-
-def _rows(a: Array, b: Array) -> Array:
-    return (a[:, :, None] * b[None]).max(1)
-
-
-CASES: dict[str, tuple[Made, Callable[..., Array]]] = {
-    "transposed": (transposed(37, 53, 8), _transposed),
-    "transposed_divided": (transposed(16, 24, 8), _transposed),
-    "moving_maximum": (moving_maximum(100, 5, 16), _moving_maximum),
-    "rows_shared": (rows_shared(6, 20, 8), _rows),
-}
 
 
 def _values(args: list[Tensor]) -> list[Array]:
@@ -111,27 +85,17 @@ def test_its_source_runs_on_a_processor(name: str, dialect: Dialect, tmp_path: P
     )
 
 
-def _without(stmt: Statement, unwanted: Statement) -> Statement:
-    """Return a statement without one of those inside it."""
-    if isinstance(stmt, (Guard, Loop)):
-        return replace(stmt, body=_without(stmt.body, unwanted))
-    if isinstance(stmt, Sequence):
-        kept = (child for child in stmt.stmts if child is not unwanted)
-        return Sequence(tuple(_without(child, unwanted) for child in kept))
-    return stmt
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_no_barrier_can_be_left_out(name: str) -> None:
     kernel = build_kernel(name, *CASES[name][0])
-    barriers = [part for part in walk(kernel.body) if isinstance(part, Barrier)]
+    barriers = barriers_of(kernel)
     assert len(barriers) == (2 if name == "rows_shared" else 1)
     for barrier in barriers:
-        body = _without(kernel.body, barrier)
+        broken = without(kernel, barrier)
         with pytest.raises(LoweringError, match=r"nothing makes them wait for a\.shared"):
-            check_barriers(body)
+            check_barriers(broken.body)
         lines = source_of(kernel).splitlines()
-        fewer = source_of(replace(kernel, body=body)).splitlines()
+        fewer = source_of(broken).splitlines()
         assert len(fewer) == len(lines) - 1
         assert fewer.count("barrier(CLK_LOCAL_MEM_FENCE);") == 0
 
@@ -141,10 +105,10 @@ def test_without_a_barrier_something_else_is_computed(name: str, tmp_path: Path)
     (schedule, args), expected = CASES[name]
     given = _values(args)
     kernel = build_kernel(name, schedule, args)
-    for k, barrier in enumerate(p for p in walk(kernel.body) if isinstance(p, Barrier)):
+    for k, barrier in enumerate(barriers_of(kernel)):
         folder = tmp_path / str(k)
         folder.mkdir()
-        broken = replace(kernel, body=_without(kernel.body, barrier))
+        broken = without(kernel, barrier)
         assert (run_as(CUDA, broken, *given, folder=folder) != expected(*given)).any()
 
 
