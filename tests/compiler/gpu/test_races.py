@@ -1,0 +1,48 @@
+"""Kernels under Oclgrind: no two threads come together, and no barrier is there for nothing."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiler.gpu.cases import CASES as OPERATORS
+from tests.compiler.targets.gpu.barriers import barriers_of, without
+from tests.compiler.targets.gpu.race_checker import first_race, watched
+from tests.compiler.targets.gpu.schedules import CASES as SCHEDULES
+from vdla.compiler.gpu import operator_kernel
+from vdla.compiler.targets.gpu import Kernel, build_kernel
+
+Array = np.ndarray
+
+
+def _made(name: str) -> tuple[Kernel, list[Array], Array]:
+    """Return a kernel, what it is given, and what it should write."""
+    if name in SCHEDULES:
+        (schedule, tensors), expected = SCHEDULES[name]
+        rng = np.random.default_rng(3)
+        arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in tensors[:-1]]
+        return build_kernel(name, schedule, tensors), arrays, expected(*arrays)
+    case = OPERATORS[name]()
+    made = operator_kernel(case.graph, case.graph.nodes[0])
+    return made.kernel, [*case.inputs, *made.constants.values()], case.exact
+
+
+@pytest.mark.parametrize("name", [*SCHEDULES, *OPERATORS])
+def test_threads_never_come_together(name: str, tmp_path: Path) -> None:
+    kernel, arrays, expected = _made(name)
+    report = watched(kernel, *arrays, folder=tmp_path)
+    assert report.text == ""
+    np.testing.assert_allclose(report.output, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*SCHEDULES, *OPERATORS])
+def test_every_barrier_keeps_them_apart(name: str, tmp_path: Path) -> None:
+    kernel, arrays, _ = _made(name)
+    barriers = barriers_of(kernel)
+    assert barriers
+    for barrier in barriers:
+        found = first_race(without(kernel, barrier), *arrays, folder=tmp_path)
+        assert found == (None if prod(kernel.block) == 1 else "local")
