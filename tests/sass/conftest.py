@@ -1,0 +1,23 @@
+"""What NVIDIA's compiler makes of kernels in CUDA C, without a GPU: ``tox run -e sass``.
+
+Its libraries take 223 MB and are no part of ``dev``: they have an environment of their own.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.sass.nvidia import INSTALL, Compiler, missing
+
+# In CI a skip is a failure, and there the other environment runs these.
+collect_ignore_glob = ["test_*.py"] if os.environ.get("CI") and missing() else []
+
+
+@pytest.fixture(scope="session")
+def nvidia(tmp_path_factory: pytest.TempPathFactory) -> Compiler:
+    """NVRTC and nvdisasm."""
+    if missing():
+        pytest.skip(f"no {' and no '.join(missing())}; install with: {INSTALL}")
+    return Compiler(tmp_path_factory.mktemp("cubins"))

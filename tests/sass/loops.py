@@ -1,0 +1,33 @@
+"""Loops of a listing of SASS, and what lies in them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+__all__ = ["innermost", "opcodes"]
+
+
+def opcodes(listing: Sequence[str]) -> Counter[str]:
+    """Count instructions by opcode: ``@P0 LDG.E.128 R4, [R2]``, for P0 or not, is ``LDG.E.128``."""
+    words = (re.match(r"(?:@!?\w+ +)?([A-Z][\w.]*)", line) for line in listing)
+    return Counter(word[1] for word in words if word)
+
+
+def innermost(listing: Sequence[str]) -> list[Sequence[str]]:
+    """Return the loops that hold no other, in order: from a label to a branch back to it."""
+    spans = list(_spans(listing))
+    return [
+        listing[a:b]
+        for a, b in spans
+        if not any((c, d) != (a, b) and a <= c and d <= b for c, d in spans)
+    ]
+
+
+def _spans(listing: Sequence[str]) -> Iterator[tuple[int, int]]:
+    labels = {line[:-1]: k for k, line in enumerate(listing) if line.endswith(":")}
+    for k, line in enumerate(listing):
+        to = re.search(r"\bBRA\b.*(\.L_\w+)", line)
+        if to and labels[to[1]] < k:
+            yield labels[to[1]], k + 1
