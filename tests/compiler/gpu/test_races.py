@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from math import prod
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.gpu.cases import CASES as OPERATORS
-from tests.compiler.targets.gpu.barriers import barriers_of, without
+from tests.compiler.targets.gpu.broken import barriers_of, unguarded, without
 from tests.compiler.targets.gpu.race_checker import first_race, watched
 from tests.compiler.targets.gpu.schedules import CASES as SCHEDULES
 from vdla.compiler.gpu import operator_kernel
@@ -18,6 +20,7 @@ from vdla.compiler.targets.gpu import Kernel, build_kernel
 Array = np.ndarray
 
 
+@cache
 def _made(name: str) -> tuple[Kernel, list[Array], Array]:
     """Return a kernel, what it is given, and what it should write."""
     if name in SCHEDULES:
@@ -46,3 +49,10 @@ def test_every_barrier_keeps_them_apart(name: str, tmp_path: Path) -> None:
     for barrier in barriers:
         found = first_race(without(kernel, barrier), *arrays, folder=tmp_path)
         assert found == (None if prod(kernel.block) == 1 else "local")
+
+
+@pytest.mark.parametrize("name", ["transposed", "moving_maximum", "dense 7x13x5", "conv grouped"])
+def test_every_guard_keeps_them_inside(name: str, tmp_path: Path) -> None:
+    kernel, arrays, _ = _made(name)
+    text = watched(unguarded(kernel), *arrays, folder=tmp_path).text
+    assert re.match(r"Invalid (read|write) of size 4 at (local|global) memory address", text)

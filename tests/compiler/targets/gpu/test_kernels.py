@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.compiler.targets.gpu.barriers import barriers_of, without
+from tests.compiler.targets.gpu.broken import barriers_of, unguarded, without
 from tests.compiler.targets.gpu.on_processor import run_as
 from tests.compiler.targets.gpu.schedules import CASES, Made, filled, transposed
 from vdla.compiler.ir.interpret import interpret
@@ -24,7 +23,6 @@ from vdla.compiler.targets.gpu.kernel import (
     Guard,
     Loop,
     Sequence,
-    Statement,
     walk,
 )
 from vdla.compiler.te import (
@@ -128,21 +126,11 @@ def test_all_threads_must_reach_a_barrier() -> None:
         place_barriers(loop)
 
 
-def _unguarded(stmt: Statement) -> Statement:
-    if isinstance(stmt, Guard):
-        return _unguarded(stmt.body)
-    if isinstance(stmt, Loop):
-        return replace(stmt, body=_unguarded(stmt.body))
-    if isinstance(stmt, Sequence):
-        return Sequence(tuple(map(_unguarded, stmt.stmts)))
-    return stmt
-
-
 @pytest.mark.parametrize("name", ["transposed", "moving_maximum", "rows_shared"])
 def test_no_guard_can_be_left_out(name: str) -> None:
     kernel = build_kernel(name, *CASES[name][0])
     with pytest.raises(LoweringError, match=r"must lie inside its array wherever a thread stands"):
-        check_bounds(replace(kernel, body=_unguarded(kernel.body)))
+        check_bounds(unguarded(kernel))
 
 
 def test_a_tile_that_divides_needs_no_guard() -> None:

@@ -1,4 +1,4 @@
-"""Kernels with a barrier left out, to see that it is missed."""
+"""Kernels with a barrier left out, or with their guards, to see that these are missed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vdla.compiler.targets.gpu.kernel import (
     walk,
 )
 
-__all__ = ["barriers_of", "without"]
+__all__ = ["barriers_of", "unguarded", "without"]
 
 
 def barriers_of(kernel: Kernel) -> list[Barrier]:
@@ -25,6 +25,21 @@ def barriers_of(kernel: Kernel) -> list[Barrier]:
 def without(kernel: Kernel, barrier: Barrier) -> Kernel:
     """Return a kernel without one of its barriers."""
     return replace(kernel, body=_without(kernel.body, barrier))
+
+
+def unguarded(kernel: Kernel) -> Kernel:
+    """Return a kernel whose statements all threads run."""
+    return replace(kernel, body=_unguarded(kernel.body))
+
+
+def _unguarded(stmt: Statement) -> Statement:
+    if isinstance(stmt, Guard):
+        return _unguarded(stmt.body)
+    if isinstance(stmt, Loop):
+        return replace(stmt, body=_unguarded(stmt.body))
+    if isinstance(stmt, Sequence):
+        return Sequence(tuple(map(_unguarded, stmt.stmts)))
+    return stmt
 
 
 def _without(stmt: Statement, unwanted: Statement) -> Statement:
