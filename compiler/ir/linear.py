@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import gcd
 
-from vdla.compiler.te.expr import Binary, Call, Const, Expr, Pick, Read, Var, as_expr, pick
+from vdla.compiler.te.expr import Binary, Call, Const, Expr, Pick, Read, Var, as_expr, binary, pick
 from vdla.compiler.te.ranges import value_range
 from vdla.compiler.te.traverse import map_expr, walk
 from vdla.errors import LoweringError
@@ -147,9 +147,7 @@ def _divided(op: str, a: Expr, by: int) -> Expr:
 
 
 def _rebuild(op: str, a: Expr, b: Expr) -> Expr:
-    if isinstance(a, Const) and isinstance(b, Const):
-        return map_expr(Binary(op, a, b), lambda _: None)
-    return Binary(op, a, b)
+    return binary(op, a, b) if isinstance(a, Const) and isinstance(b, Const) else Binary(op, a, b)
 
 
 def relax(expr: Expr, var: Var, extent: Expr) -> tuple[Expr, Expr]:

@@ -19,11 +19,14 @@ def map_expr(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
     if replaced is not None:
         return replaced
     if isinstance(expr, Binary):
-        return binary(expr.op, map_expr(expr.a, visit), map_expr(expr.b, visit))
+        a, b = map_expr(expr.a, visit), map_expr(expr.b, visit)
+        # What stays the same stays the same object: it knows its hash, and looking it up is short.
+        return expr if a is expr.a and b is expr.b else binary(expr.op, a, b)
     if isinstance(expr, Cast):
-        return Cast(expr.dtype, map_expr(expr.value, visit))
+        value = map_expr(expr.value, visit)
+        return expr if value is expr.value else Cast(expr.dtype, value)
     if isinstance(expr, Select):
-        parts = (map_expr(part, visit) for part in (expr.condition, expr.then, expr.other))
+        parts = [map_expr(part, visit) for part in (expr.condition, expr.then, expr.other)]
         return Select(*parts)
     if isinstance(expr, Read):
         return Read(expr.tensor, tuple(map_expr(index, visit) for index in expr.indices))
