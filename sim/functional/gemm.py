@@ -30,7 +30,9 @@ def execute_gemm(state: State, gemm: Gemm) -> None:
     widest = max(config.block_in, config.block_out) * config.batch * len(state.acc)
     for dst, src, wgt in micro_ops(state.uop, gemm, config, _BATCH_SCALARS // widest):
         require_below("ACC", dst, config.acc_depth)
-        touched = np.flatnonzero(np.bincount(dst, minlength=config.acc_depth))
+        written = np.zeros(config.acc_depth, np.bool_)
+        written[dst] = True
+        touched = np.flatnonzero(written)
         if gemm.reset:
             state.acc[:, touched] = 0
         else:
@@ -56,7 +58,7 @@ def _accumulate(state: State, dst: _Indices, src: _Indices, wgt: _Indices) -> No
     order = np.argsort(dst, kind="stable")
     firsts = np.flatnonzero(np.diff(dst[order], prepend=-1))
     counts = np.diff(firsts, append=len(order))
-    for count in np.flatnonzero(np.bincount(counts)):
+    for count in np.unique(counts):
         # A row is an entry of ACC, its columns the micro-ops that add to it.
         rows = order[firsts[counts == count][:, np.newaxis] + np.arange(count)]
         for alike in _of_equal_weights(wgt[rows]):
