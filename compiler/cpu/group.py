@@ -13,6 +13,7 @@ from vdla.compiler.te.expr import Reduce
 from .choice import PAIRS, Choice
 from .defaults import default_choice
 from .define import DEFINITIONS
+from .define.compose import compose
 from .define.site import Array, Constants, Site
 from .direct import direct_convolution, takes_direct
 from .pairs import pair_convolution
@@ -102,28 +103,21 @@ def group_kernel(
     choice : Choice, optional
         How a convolution at the head is computed; by rules if it is left out.
     """
-    made: dict[str, te.Tensor] = {}
-    inputs: dict[str, te.Tensor] = {}
     constants = Constants()
     tuned: Tuned | None = None
-    for node in nodes:
-        operands = []
-        for tensor in graph.input_tensors(node):
-            if tensor.is_constant:
-                continue
-            if tensor.name not in made:
-                given = te.placeholder(tensor.shape, str(tensor.dtype), tensor.name)
-                made[tensor.name] = inputs[tensor.name] = given
-            operands.append(made[tensor.name])
+
+    def defined(node: Node, operands: list[te.Tensor]) -> te.Tensor:
+        nonlocal tuned
         site = Site(graph, node, operands)
         if "layout" not in without and takes_direct(site):
             tuned = _tuned(site, target, choice or default_choice(site, target, without))
             output = tuned.output
         else:
             output = DEFINITIONS[node.op](site)
-        made[node.outputs[0]] = output
         constants.take(site.constants)
-    final = made[nodes[-1].outputs[0]]
+        return output
+
+    inputs, final = compose(graph, nodes, defined)
     schedule = _tuned_schedule(tuned, final) or default_schedule(final, target)
     return GroupKernel(schedule, inputs, constants, final)
 

@@ -11,7 +11,7 @@ from vdla.compiler.targets.gpu.limits import SHARED_BYTES
 from vdla.compiler.te import Schedule, Tensor
 from vdla.errors import LoweringError
 
-from .fetch import fetch
+from .fetch import sum_in_registers
 
 __all__ = ["ConvolutionTile", "default_convolution_tile", "schedule_convolution"]
 
@@ -112,8 +112,7 @@ def schedule_convolution(
         The reduction, over rows, columns and channels of a window, of two tensors.
     tile : ConvolutionTile
     """
-    images, weight = schedule[sums].reads()
-    out, total = schedule[final], schedule[sums]
+    out = schedule[final]
     n, h, w, c = out.axis
     across, wide, high = tile.threads
     h_block, h_thread = out.split(h, factor=high)
@@ -133,13 +132,4 @@ def schedule_convolution(
         out.bind(axis, thread)
     out.unroll(w_own)
     out.unroll(c_own)
-    total.set_scope("register")
-    total.compute_at(out, c_thread)
-    total.whole_tiles()
-    i, j, k = total.reduce_axis
-    k_step, k_own = total.split(k, factor=tile.depth)
-    total.reorder(k_step, i, j, k_own, *total.axis)
-    for axis in (*total.axis[-2:], k_own):
-        total.unroll(axis)
-    for tensor in (images, weight):
-        fetch(schedule, tensor, sums, k_step, tile.threads)
+    sum_in_registers(schedule, sums, out, c_thread, tile.depth, tile.threads)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vdla.compiler.te import Schedule, Stage, Tensor
 from vdla.compiler.te.tensor import IterVar
 
-__all__ = ["fetch"]
+__all__ = ["fetch", "sum_in_registers"]
 
 
 def fetch(
@@ -65,3 +65,41 @@ def fetch(
         copy.bind(row, "threadIdx.y")
     copy.bind(thread, "threadIdx.x")
     return copy
+
+
+def sum_in_registers(
+    schedule: Schedule,
+    sums: Tensor,
+    out: Stage,
+    thread: IterVar,
+    depth: int,
+    threads: Sequence[int],
+) -> None:
+    """Sum up what a thread computes in its registers, over tiles that its block fetches.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    sums : Tensor
+        A reduction of tensors; the last axis it runs over is cut into steps.
+    out : Stage
+        That reads the sums.
+    thread : IterVar
+        Loop of `out` inside which a thread's own elements are.
+    depth : int
+        Length of a step.
+    threads : sequence of int
+        Of a block, along x, y and z.
+    """
+    total = schedule[sums]
+    tensors = total.reads()
+    total.set_scope("register")
+    total.compute_at(out, thread)
+    total.whole_tiles()
+    *window, last = total.reduce_axis
+    step, own = total.split(last, factor=depth)
+    total.reorder(step, *window, own, *total.axis)
+    for axis in (*total.axis[-2:], own):
+        total.unroll(axis)
+    for tensor in tensors:
+        fetch(schedule, tensor, sums, step, threads)

@@ -15,7 +15,8 @@ from vdla.compiler.network.memory import Life, aligned, place
 from vdla.compiler.targets.gpu import Kernel
 from vdla.compiler.te import Tensor
 
-from .parts import Part, Step, graph_parts, part_kernels
+from .part import Part
+from .parts import Step, graph_parts, part_kernels
 
 __all__ = ["Call", "GpuNetwork", "Region", "compile_network"]
 

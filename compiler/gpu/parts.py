@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.cpu.define import define
 from vdla.compiler.cpu.define.elementwise import ELEMENTWISE
-from vdla.compiler.cpu.define.site import Array
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.passes.groups import fusion_groups
 from vdla.compiler.targets.gpu import Kernel, build_kernel, source_of
 from vdla.errors import LoweringError
 
 from .elements import schedule_elements
+from .part import Part, part_of
 from .stages import cut
-from .template import takes_tiles, tiled_schedule
+from .template import takes_tiles, tiled_kernel
 
-__all__ = ["Part", "Step", "graph_parts", "part_kernels"]
+__all__ = ["Step", "graph_parts", "part_kernels"]
 
 _ON_A_TILE = {*ELEMENTWISE, "add", "clip", "relu", "relu6"}
 """Operators that make each element of one: computed on the tile that was just summed up."""
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Operators that are computed at once.
-
-    Attributes
-    ----------
-    nodes : tuple of Node
-    inputs : mapping of te.Tensor to str
-        Placeholders, and the graph's tensors that they stand for.
-    constants : mapping of te.Tensor to array
-        Other placeholders, and what to bind to each.
-    output : te.Tensor
-        Of the last node.
-    """
-
-    nodes: tuple[Node, ...]
-    inputs: Mapping[te.Tensor, str]
-    constants: Mapping[te.Tensor, Array]
-    output: te.Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +44,7 @@ def graph_parts(graph: Graph) -> Iterator[Part]:
     """
     for group in fusion_groups(graph):
         for nodes in _split(graph, group.nodes):
-            yield _composed(graph, nodes)
+            yield part_of(graph, nodes)
 
 
 def _split(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
@@ -83,25 +61,6 @@ def _split(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
     yield nodes[:end]
     if end < len(nodes):
         yield nodes[end:]
-
-
-def _composed(graph: Graph, nodes: tuple[Node, ...]) -> Part:
-    made: dict[str, te.Tensor] = {}
-    inputs: dict[te.Tensor, str] = {}
-    constants: dict[te.Tensor, Array] = {}
-    for node in nodes:
-        operands = []
-        for tensor in graph.input_tensors(node):
-            if tensor.is_constant:
-                continue
-            if tensor.name not in made:
-                given = te.placeholder(tensor.shape, str(tensor.dtype), tensor.name)
-                made[tensor.name], inputs[given] = given, tensor.name
-            operands.append(made[tensor.name])
-        definition = define(graph, node, operands)
-        made[node.outputs[0]] = definition.output
-        constants.update(definition.constants)
-    return Part(nodes, inputs, constants, made[nodes[-1].outputs[0]])
 
 
 def part_kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
@@ -133,11 +92,7 @@ def part_kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
 def _kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
     head = part.nodes[0]
     if takes_tiles(graph, head):
-        schedule = tiled_schedule(graph, head, part.output)
-        read = {tensor for stage in schedule.stages for tensor in stage.reads()}
-        given = [t for t in (*part.inputs, *part.constants) if t in read]
-        args = (*given, part.output)
-        return (Step(build_kernel(name, schedule, args), args),)
+        return (Step(*tiled_kernel(graph, part, name)),)
     steps = []
     stages = cut(part.output)
     for number, stage in enumerate(stages):

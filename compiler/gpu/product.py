@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vdla.compiler.te import Schedule, Tensor
 
-from .fetch import fetch
+from .fetch import sum_in_registers
 
 __all__ = ["ProductTile", "default_product_tile", "schedule_product"]
 
@@ -66,8 +66,7 @@ def schedule_product(schedule: Schedule, final: Tensor, sums: Tensor, tile: Prod
         The reduction, over one axis, of two tensors.
     tile : ProductTile
     """
-    left, right = schedule[sums].reads()
-    out, total = schedule[final], schedule[sums]
+    out = schedule[final]
     *lead, m, n = out.axis
     width, height = tile.threads
     m_block, m_thread = out.split(m, factor=height * tile.rows)
@@ -89,13 +88,4 @@ def schedule_product(schedule: Schedule, final: Tensor, sums: Tensor, tile: Prod
         out.bind(axis, thread)
     out.unroll(m_own)
     out.unroll(n_own)
-    total.set_scope("register")
-    total.compute_at(out, n_thread)
-    total.whole_tiles()
-    (k,) = total.reduce_axis
-    k_step, k_own = total.split(k, factor=tile.depth)
-    total.reorder(k_step, k_own, *total.axis)
-    for axis in (*total.axis[-2:], k_own):
-        total.unroll(axis)
-    for tensor in (left, right):
-        fetch(schedule, tensor, sums, k_step, (width, height, 1))
+    sum_in_registers(schedule, sums, out, n_thread, tile.depth, (width, height, 1))

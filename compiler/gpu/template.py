@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.cpu.define import define
 from vdla.compiler.cpu.define.site import Array
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.gpu import Kernel, build_kernel
@@ -14,9 +13,10 @@ from vdla.compiler.te.expr import Reduce
 from vdla.errors import LoweringError
 
 from .convolution import default_convolution_tile, schedule_convolution
+from .part import Part, part_of
 from .product import default_product_tile, schedule_product
 
-__all__ = ["OPERATORS", "OperatorKernel", "operator_kernel", "takes_tiles", "tiled_schedule"]
+__all__ = ["OPERATORS", "OperatorKernel", "operator_kernel", "takes_tiles", "tiled_kernel"]
 
 OPERATORS = ("conv2d", "dense", "matmul")
 """What has a template."""
@@ -62,15 +62,33 @@ def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
             f"An operator that has a template must be one of {', '.join(OPERATORS)}, and node "
             f"{node.name!r} is {node.op}: compile its network, which takes others as well."
         )
-    names = dict.fromkeys(t.name for t in graph.input_tensors(node) if not t.is_constant)
-    operands = [graph.tensors[name] for name in node.inputs if name in names]
-    given = {t.name: te.placeholder(t.shape, str(t.dtype), t.name) for t in operands}
-    made = define(graph, node, [given[t.name] for t in operands])
-    schedule = tiled_schedule(graph, node, made.output)
+    part = part_of(graph, (node,))
+    kernel, tensors = tiled_kernel(graph, part, node.name)
+    constants = {t.name: array for t, array in part.constants.items() if t in tensors}
+    return OperatorKernel(kernel, tuple(part.inputs.values()), constants)
+
+
+def tiled_kernel(graph: Graph, part: Part, name: str) -> tuple[Kernel, tuple[te.Tensor, ...]]:
+    """Return the kernel of a part by its head's template, and the tensors that it is given.
+
+    Parameters
+    ----------
+    graph : Graph
+    part : Part
+        Of the graph: an operator, and what is computed on its tile.
+    name : str
+        The kernel's.
+
+    Raises
+    ------
+    LoweringError
+        There is no template for the head's shapes, or no kernel can be made of it.
+    """
+    schedule = _tiled_schedule(graph, part.nodes[0], part.output)
     read = {tensor for stage in schedule.stages for tensor in stage.reads()}
-    constants = {t: array for t, array in made.constants.items() if t in read}
-    kernel = build_kernel(node.name, schedule, [*given.values(), *constants, made.output])
-    return OperatorKernel(kernel, tuple(given), {t.name: a for t, a in constants.items()})
+    given = [tensor for tensor in (*part.inputs, *part.constants) if tensor in read]
+    args = (*given, part.output)
+    return build_kernel(name, schedule, args), args
 
 
 def takes_tiles(graph: Graph, node: Node) -> bool:
@@ -94,7 +112,7 @@ def takes_tiles(graph: Graph, node: Node) -> bool:
     return True
 
 
-def tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
+def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
     """Return the schedule of an operator by its template, and of what is computed on its tile.
 
     Parameters

@@ -20,7 +20,7 @@ __all__ = [
     "lookup",
     "relax",
     "simplify",
-    "terms",
+    "sum_of",
     "uses",
     "variables",
 ]
@@ -49,21 +49,16 @@ def variables(expr: Expr) -> frozenset[Var]:
     return frozenset(part for part in walk(expr) if isinstance(part, Var))
 
 
-def terms(expr: Expr) -> tuple[dict[Expr, int], int]:
-    """Return an expression as integer multiples of atoms, and a constant.
+def sum_of(expr: Expr) -> tuple[_Terms, int]:
+    """Split an expression into integer multiples of atoms and a constant.
 
     ``4 * i - j // 2 + 3`` is ``{i: 4, j // 2: -1}, 3``.
     """
-    return _sum_of(expr)
-
-
-def _sum_of(expr: Expr) -> tuple[_Terms, int]:
-    """Split an expression into integer multiples of atoms and a constant."""
     if isinstance(expr, Const):
         return {}, expr.value
     if isinstance(expr, Binary) and expr.op in ("+", "-"):
-        left, a = _sum_of(expr.a)
-        right, b = _sum_of(expr.b)
+        left, a = sum_of(expr.a)
+        right, b = sum_of(expr.b)
         sign = 1 if expr.op == "+" else -1
         for atom, factor in right.items():
             left[atom] = left.get(atom, 0) + sign * factor
@@ -71,7 +66,7 @@ def _sum_of(expr: Expr) -> tuple[_Terms, int]:
     if isinstance(expr, Binary) and expr.op == "*":
         for scale, rest in ((expr.a, expr.b), (expr.b, expr.a)):
             if isinstance(scale, Const):
-                terms, constant = _sum_of(rest)
+                terms, constant = sum_of(rest)
                 scaled = {atom: f * scale.value for atom, f in terms.items() if f * scale.value}
                 return scaled, constant * scale.value
     return {expr: 1}, 0
@@ -84,7 +79,7 @@ def _rejoined(terms: _Terms, constant: int) -> tuple[_Terms, int]:
             quotient = Binary("//", atom.a, atom.b)
             if terms.get(quotient) == factor * atom.b.value:
                 left = {a: f for a, f in terms.items() if a not in (atom, quotient)}
-                inner, more = _sum_of(atom.a)
+                inner, more = sum_of(atom.a)
                 for part, count in inner.items():
                     left[part] = left.get(part, 0) + factor * count
                 left = {a: f for a, f in left.items() if f}
@@ -115,9 +110,9 @@ def simplify(expr: Expr) -> Expr:
         if part.a.dtype != "int32":  # no index: a value that an operator computes
             return _rebuild(part.op, a, b)
         if part.op in ("+", "-", "*"):
-            return _from_sum(*_rejoined(*_sum_of(Binary(part.op, a, b))))
+            return _from_sum(*_rejoined(*sum_of(Binary(part.op, a, b))))
         if part.op in ("min", "max"):
-            terms, constant = _sum_of(a - b)
+            terms, constant = sum_of(a - b)
             if not terms:
                 return a if (constant <= 0) == (part.op == "min") else b
         if part.op in ("//", "%") and isinstance(b, Const):
@@ -129,7 +124,7 @@ def simplify(expr: Expr) -> Expr:
 
 def _divided(op: str, a: Expr, by: int) -> Expr:
     """Take the multiples of a divisor out of a quotient or a remainder, which round down."""
-    terms, constant = _sum_of(a)
+    terms, constant = sum_of(a)
     whole = {atom: f // by for atom, f in terms.items() if f % by == 0}
     left = {atom: f for atom, f in terms.items() if f % by}
     if op == "//" and (common := gcd(by, *left.values())) > 1:
@@ -143,7 +138,7 @@ def _divided(op: str, a: Expr, by: int) -> Expr:
     quotient = _from_sum(whole, constant // by)
     if isinstance(rest, Const):
         return quotient
-    return _from_sum(*_sum_of(quotient + _rebuild("//", rest, Const(over))))
+    return _from_sum(*sum_of(quotient + _rebuild("//", rest, Const(over))))
 
 
 def _rebuild(op: str, a: Expr, b: Expr) -> Expr:
@@ -171,7 +166,7 @@ def _least(expr: Expr, var: Var, extent: Expr) -> Expr:
 def _extreme(expr: Expr, var: Var, extent: Expr, *, upper: bool) -> Expr:
     if not uses(expr, (var,)):
         return expr
-    terms, constant = _sum_of(simplify(expr))
+    terms, constant = sum_of(simplify(expr))
     bounded = [
         a for a in terms if isinstance(a, Binary) and a.op in ("min", "max") and uses(a, (var,))
     ]
@@ -238,7 +233,7 @@ def const_bounds(expr: Expr, loops: Iterable[tuple[Var, Expr]]) -> tuple[int, in
 
 def _in_box(expr: Expr, extents: Mapping[Var, Expr]) -> tuple[int, int] | None:
     """Return the bounds of a sum of variables whose extents are constants; None of others."""
-    terms, low = _sum_of(expr)
+    terms, low = sum_of(expr)
     high = low
     for atom, factor in terms.items():
         extent = extents.get(atom) if isinstance(atom, Var) else None

@@ -161,11 +161,10 @@ class Pool:
 
         Workers that have a compiler look; whatever is lost with one is looked at here.
         """
-        found = self._client.scheduler_info(n_workers=-1)["workers"]
         able = {
-            address: worker["nthreads"]
-            for address, worker in found.items()
-            if HARDWARE.isdisjoint(worker.get("resources") or {})
+            address: threads
+            for address, threads, resources in self._registered()
+            if HARDWARE.isdisjoint(resources)
         }
         if not able:
             return features_of(template, points)
@@ -209,18 +208,21 @@ class Pool:
 
     def _workers(self) -> tuple[dict[str, int], dict[str, int] | None]:
         """Return who measures and who builds apart: how many candidates each takes, by address."""
-        found = self._client.scheduler_info(n_workers=-1)["workers"]
         measuring: dict[str, int] = {}
         building: dict[str, int] = {}
-        for address, worker in found.items():
-            resources = worker.get("resources") or {}
+        for address, threads, resources in self._registered():
             if self._tag is not None and self._tag in resources:
-                share = min(int(resources[self._tag]), worker["nthreads"])
+                share = min(int(resources[self._tag]), threads)
                 measuring[address] = share * (_AHEAD if self._apart else 1)
             elif HARDWARE.isdisjoint(resources):  # a board has no compiler
                 here = building if self._tag is not None else measuring
-                here[address] = worker["nthreads"]
+                here[address] = threads
         return measuring, building if self._apart else None
+
+    def _registered(self) -> Iterator[tuple[str, int, Mapping[str, float]]]:
+        """Yield the address of each worker, its threads and its resources."""
+        for address, worker in self._client.scheduler_info(n_workers=-1)["workers"].items():
+            yield address, worker["nthreads"], worker.get("resources") or {}
 
     def _send(
         self, template: Any, point: Point, to_beat: float, workers: tuple[str, ...]

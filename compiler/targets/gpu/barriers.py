@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from vdla.compiler.ir.linear import uses
@@ -11,7 +10,7 @@ from vdla.compiler.ir.stmt import Buffer
 from vdla.compiler.lower.regions import SHARED
 from vdla.errors import LoweringError
 
-from .kernel import THREAD, Barrier, Guard, Loop, Sequence, Statement, accesses, walk
+from .kernel import THREAD, Barrier, Guard, Loop, Sequence, Statement, accesses, joined, walk
 
 __all__ = ["check_barriers", "place_barriers"]
 
@@ -89,7 +88,7 @@ def _place(stmt: Statement, since: _Since) -> tuple[Statement, _Since]:
         try:
             _check(body, after)
         except LoweringError:
-            body, after = _sequence(body, Barrier()), _Since()
+            body, after = joined(body, Barrier()), _Since()
         return replace(stmt, body=body), after
     if isinstance(stmt, Sequence):
         placed: list[Statement] = []
@@ -99,7 +98,7 @@ def _place(stmt: Statement, since: _Since) -> tuple[Statement, _Since]:
                 since = _Since()
             done, since = _place(child, since)
             placed.append(done)
-        return _sequence(*placed), since
+        return joined(*placed), since
     return stmt, since.then(stmt)
 
 
@@ -131,10 +130,3 @@ def _check_reached(stmt: Guard | Loop) -> None:
             "it is reached, differs between them: compute what is shared further out, or make "
             "whole tiles."
         )
-
-
-def _sequence(*stmts: Statement) -> Sequence:
-    flat: Iterable[Statement] = (
-        part for stmt in stmts for part in (stmt.stmts if isinstance(stmt, Sequence) else (stmt,))
-    )
-    return Sequence(tuple(flat))

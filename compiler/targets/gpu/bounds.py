@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vdla.compiler.ir.linear import const_bounds, is_data, simplify, terms
+from vdla.compiler.ir.linear import const_bounds, is_data, simplify, sum_of
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.ir.stmt import Access, Store
 from vdla.compiler.te.expr import Binary, Call, Const, Expr, Select, Var
@@ -94,7 +94,7 @@ def _quotients(offset: Expr, loops: _Loops, facts: _Facts) -> Iterator[Expr]:
 
     From ``223 - 64 * s - t >= 0`` follows ``223 - 64 * s - 32 * (t // 32) >= 0``.
     """
-    for atom in terms(offset)[0]:
+    for atom in sum_of(offset)[0]:
         if isinstance(atom, Binary) and atom.op == "//" and isinstance(atom.b, Const):
             yield simplify(bounds(atom.a, loops, facts)[1] // atom.b.value - atom)
             for fact in facts:
@@ -109,7 +109,7 @@ def _rounded(fact: Expr, loops: _Loops) -> Iterator[Expr]:
     From ``1763 - 48 * i - 12 * z - t >= 0``, t being 0 at the least, follows
     ``48 * i + 12 * z <= 1763``, and from that ``4 * i + z <= 1763 // 12``.
     """
-    sums, constant = terms(fact)
+    sums, constant = sum_of(fact)
     for by in sorted({abs(factor) for factor in sums.values()} - {1}):
         kept: Expr = Const(0)
         rest: Expr = Const(constant)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from vdla.compiler.ir.linear import const_bounds, is_data, simplify, terms
+from vdla.compiler.ir.linear import const_bounds, is_data, simplify, sum_of
 from vdla.compiler.te.expr import Binary, Const, Expr, Select, Var, all_of, as_expr, binary
 from vdla.compiler.te.traverse import map_expr
 from vdla.errors import LoweringError
@@ -40,7 +40,7 @@ def _split(difference: Expr) -> list[Expr]:
     ``x // c + r >= 0`` means ``x + c * r >= 0``, and ``r - x // c >= 0`` means
     ``c * r + c - 1 - x >= 0``.
     """
-    for atom, factor in terms(difference)[0].items():
+    for atom, factor in sum_of(difference)[0].items():
         if not isinstance(atom, Binary) or abs(factor) != 1:
             continue
         rest = simplify(difference - atom * factor)
@@ -56,7 +56,7 @@ def _split(difference: Expr) -> list[Expr]:
 
 def _comparison(difference: Expr) -> Expr:
     """Return ``difference >= 0`` as ``a < b``, all that is subtracted on the left."""
-    sums, constant = terms(difference)
+    sums, constant = sum_of(difference)
     left: Expr = Const(0)
     right: Expr = as_expr(constant + 1)
     for atom, factor in sums.items():
@@ -104,7 +104,7 @@ def never_negative(difference: Expr, loops: _Loops) -> bool:
 
 def contained(part: Expr, whole: Expr) -> int:
     """Return how often the atoms of one sum are in another; 0 where one has the other sign."""
-    sums, given = terms(whole)[0], terms(part)[0]
+    sums, given = sum_of(whole)[0], sum_of(part)[0]
     if not given or any(sums.get(atom, 0) * factor <= 0 for atom, factor in given.items()):
         return 0
     return min(abs(sums[atom]) // abs(factor) for atom, factor in given.items())
@@ -127,7 +127,7 @@ def bounds(expr: Expr, loops: _Loops, facts: Sequence[Expr]) -> tuple[int, int]:
         if times:
             rest = simplify(fact + expr * times)
             high = min(high, const_bounds(rest, loops)[1] // times)
-    for atom, factor in terms(expr)[0].items():
+    for atom, factor in sum_of(expr)[0].items():
         if isinstance(atom, Binary) and atom.op == "//" and factor > 0:
             by = atom.b.value if isinstance(atom.b, Const) else 0
             if by > 0:  # x // c + r is at most (x + c * r) / c

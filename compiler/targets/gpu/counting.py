@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.ir.linear import const_bounds, simplify, terms, variables
+from vdla.compiler.ir.linear import const_bounds, simplify, sum_of, variables
 from vdla.compiler.te.expr import Binary, Const, Expr, Pick, Var
 
 __all__ = ["never_negative_counted"]
@@ -46,7 +46,7 @@ def never_negative_counted(
         What is at least 0.
     """
     bound = frozenset[Var]().union(*map(variables, facts))
-    sums, constant = terms(simplify(wanted))
+    sums, constant = sum_of(simplify(wanted))
     tied = bound.union(*(variables(atom) for atom in sums if not isinstance(atom, Var)))
     kept: Expr = Const(constant)
     for atom, factor in sums.items():

@@ -7,7 +7,7 @@ from math import inf, isinf, isnan
 
 import numpy as np
 
-from vdla.compiler.ir.linear import terms
+from vdla.compiler.ir.linear import sum_of
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Real, Select, Var
 from vdla.errors import LoweringError
@@ -165,7 +165,7 @@ class Expressions:
 
     def _sum(self, expr: Expr, rank: int) -> str:
         """Return a sum of multiples, what is subtracted last: ``33 - 16 * k``."""
-        atoms, constant = terms(expr)
+        atoms, constant = sum_of(expr)
         parts = [(factor, self._multiple(abs(factor), atom)) for atom, factor in atoms.items()]
         if constant or not parts:
             parts.append((constant, str(abs(constant))))

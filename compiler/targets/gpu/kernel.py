@@ -20,6 +20,7 @@ __all__ = [
     "Sequence",
     "Statement",
     "accesses",
+    "joined",
     "walk",
 ]
 
@@ -110,6 +111,14 @@ class Kernel:
         """Where a thread may stand: the variables of grid and block, and their extents."""
         pairs = zip((*BLOCK, *THREAD), (*self.grid, *self.block), strict=True)
         return tuple((var, Const(extent)) for var, extent in pairs)
+
+
+def joined(*stmts: Statement) -> Statement:
+    """Return statements in order as one, those of sequences among them side by side."""
+    flat: list[Statement] = []
+    for stmt in stmts:
+        flat.extend(stmt.stmts if isinstance(stmt, Sequence) else (stmt,))
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
 
 
 def walk(stmt: Statement) -> Iterator[Statement]:

@@ -25,7 +25,7 @@ from vdla.compiler.te.traverse import substitute
 from vdla.errors import LoweringError
 
 from .conditions import below, facts_of, needed, settle
-from .kernel import BLOCK, THREAD, Guard, Loop, Sequence, Statement
+from .kernel import BLOCK, THREAD, Guard, Loop, Statement, joined
 
 __all__ = ["REGISTER", "Threads", "thread_sizes"]
 
@@ -139,7 +139,7 @@ class Threads:
             or a buffer lies where no thread has memory.
         """
         places = tuple((_VARIABLES[axis], Const(size)) for axis, size in self._sizes.items())
-        return _joined([self._visit(body, _Place({}, {}, (), places))])
+        return self._visit(body, _Place({}, {}, (), places))
 
     def _visit(self, stmt: Stmt, at: _Place) -> Statement:
         if isinstance(stmt, Alloc):
@@ -152,7 +152,7 @@ class Threads:
             tested = (*at.tested, *at.conditions)
             return _guarded(at, self._visit(stmt, replace(at, conditions=(), tested=tested)))
         if isinstance(stmt, Block):
-            return _joined([self._visit(child, at) for child in stmt.stmts])
+            return joined(*(self._visit(child, at) for child in stmt.stmts))
         if isinstance(stmt, For):
             return self._loop(stmt, at)
         if isinstance(stmt, Store):
@@ -258,10 +258,3 @@ def _expressions(stmt: Stmt) -> list[Expr]:
     if isinstance(stmt, Store):
         return [stmt.target.offset, stmt.value, *(load.offset for load in stmt.loads)]
     return []
-
-
-def _joined(stmts: list[Statement]) -> Statement:
-    flat: list[Statement] = []
-    for stmt in stmts:
-        flat.extend(stmt.stmts if isinstance(stmt, Sequence) else (stmt,))
-    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))

@@ -1,0 +1,54 @@
+"""Operators that are computed at once, as tensor expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vdla.compiler import te
+from vdla.compiler.cpu.define import define
+from vdla.compiler.cpu.define.compose import compose
+from vdla.compiler.cpu.define.site import Array
+from vdla.compiler.graph import Graph, Node
+
+__all__ = ["Part", "part_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Operators that are computed at once.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+    inputs : mapping of te.Tensor to str
+        Placeholders, and the graph's tensors that they stand for.
+    constants : mapping of te.Tensor to array
+        Other placeholders, and what to bind to each.
+    output : te.Tensor
+        Of the last node.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: Mapping[te.Tensor, str]
+    constants: Mapping[te.Tensor, Array]
+    output: te.Tensor
+
+
+def part_of(graph: Graph, nodes: tuple[Node, ...]) -> Part:
+    """Return operators by the definitions that the processor's back end has.
+
+    Raises
+    ------
+    LoweringError
+        An operator has no definition for its tensors.
+    """
+    constants: dict[te.Tensor, Array] = {}
+
+    def defined(node: Node, operands: list[te.Tensor]) -> te.Tensor:
+        definition = define(graph, node, operands)
+        constants.update(definition.constants)
+        return definition.output
+
+    inputs, output = compose(graph, nodes, defined)
+    return Part(nodes, {given: name for name, given in inputs.items()}, constants, output)
