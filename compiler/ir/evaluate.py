@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vdla.compiler.te.expr import Const, Expr, Var
-from vdla.compiler.te.traverse import map_expr, walk
+from vdla.compiler.te.traverse import walk
 
 from .printer import expr_text
 
@@ -41,13 +41,9 @@ class Evaluator:
                 value = expr.value
                 self._functions[expr] = lambda env: value
             else:
-                text = self._text(expr)
+                text = expr_text(expr, called=lambda var: f"e[{self.slot(var)}]")
                 self._functions[expr] = eval(f"lambda e: {text}", {"min": min, "max": max})
         return self._functions[expr]
-
-    def _text(self, expr: Expr) -> str:
-        named = map_expr(expr, lambda e: Var(f"e[{self.slot(e)}]") if isinstance(e, Var) else None)
-        return expr_text(named)
 
 
 def exact_values(

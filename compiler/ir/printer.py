@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
+
 from vdla.compiler.te.expr import (
     Binary,
     Call,
@@ -30,38 +33,55 @@ _RANK = {
 }
 
 
-def expr_text(expr: Expr, rank: int = 0) -> str:
-    """Return an expression as Python-like text."""
-    if isinstance(expr, (Const, Real)):
-        return str(expr.value)
-    if isinstance(expr, Var):
-        return expr.name
-    if isinstance(expr, Binary):
-        if expr.op in ("min", "max"):
-            return f"{expr.op}({expr_text(expr.a)}, {expr_text(expr.b)})"
-        own = _RANK[expr.op]
-        left = own + 1 if expr.dtype == "bool" and expr.op != "and" else own  # Python would chain
-        text = f"{expr_text(expr.a, left)} {expr.op} {expr_text(expr.b, own + 1)}"
-        return f"({text})" if own < rank else text
-    if isinstance(expr, Cast):
-        return f"{expr.dtype}({expr_text(expr.value)})"
-    if isinstance(expr, Select):
-        parts = (expr.condition, expr.then, expr.other)
-        return f"select({', '.join(expr_text(part) for part in parts)})"
-    if isinstance(expr, Read):
-        return f"{expr.tensor.name}[{', '.join(expr_text(i) for i in expr.indices)}]"
-    if isinstance(expr, Call):
-        attrs = [f"{name}={value}" for name, value in expr.attrs]
-        if expr.name == "wrap":
-            attrs.append(expr.dtype)
-        return f"{expr.name}({', '.join([*map(expr_text, expr.args), *attrs])})"
-    if isinstance(expr, Pick):
-        return f"{expr.values}[{expr_text(expr.index)}]"
-    if isinstance(expr, Reduce):
-        axes = ", ".join(axis.name for axis in expr.axes)
-        start = "" if expr.start is None else f", from {expr_text(expr.start)}"
-        return f"{expr.kind}({expr_text(expr.source)} for {axes}{start})"
-    return repr(expr)
+def expr_text(
+    expr: Expr, rank: int = 0, *, called: Callable[[Var], str] = attrgetter("name")
+) -> str:
+    """Return an expression as Python-like text.
+
+    Parameters
+    ----------
+    expr : Expr
+    rank : int
+        Of the operator around it: what binds less tightly gets parentheses.
+    called : callable
+        What stands for a variable.
+    """
+
+    def text(expr: Expr, rank: int = 0) -> str:
+        if isinstance(expr, (Const, Real)):
+            return str(expr.value)
+        if isinstance(expr, Var):
+            return called(expr)
+        if isinstance(expr, Binary):
+            if expr.op in ("min", "max"):
+                return f"{expr.op}({text(expr.a)}, {text(expr.b)})"
+            own = _RANK[expr.op]
+            left = (
+                own + 1 if expr.dtype == "bool" and expr.op != "and" else own
+            )  # Python would chain
+            both = f"{text(expr.a, left)} {expr.op} {text(expr.b, own + 1)}"
+            return f"({both})" if own < rank else both
+        if isinstance(expr, Cast):
+            return f"{expr.dtype}({text(expr.value)})"
+        if isinstance(expr, Select):
+            parts = (expr.condition, expr.then, expr.other)
+            return f"select({', '.join(text(part) for part in parts)})"
+        if isinstance(expr, Read):
+            return f"{expr.tensor.name}[{', '.join(text(i) for i in expr.indices)}]"
+        if isinstance(expr, Call):
+            attrs = [f"{name}={value}" for name, value in expr.attrs]
+            if expr.name == "wrap":
+                attrs.append(expr.dtype)
+            return f"{expr.name}({', '.join([*map(text, expr.args), *attrs])})"
+        if isinstance(expr, Pick):
+            return f"{expr.values}[{text(expr.index)}]"
+        if isinstance(expr, Reduce):
+            axes = ", ".join(axis.name for axis in expr.axes)
+            start = "" if expr.start is None else f", from {text(expr.start)}"
+            return f"{expr.kind}({text(expr.source)} for {axes}{start})"
+        return repr(expr)
+
+    return text(expr, rank)
 
 
 def _access(access: Access) -> str:

@@ -9,8 +9,9 @@ memory of each of some sizes. A model of such numbers transfers between operator
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from math import log2, prod
 
 import numpy as np
@@ -31,7 +32,7 @@ from vdla.compiler.ir.stmt import (
     Store,
     children,
 )
-from vdla.compiler.te.expr import Expr, Var
+from vdla.compiler.te.expr import Const, Expr, Var
 
 __all__ = ["NAMES", "Features", "features"]
 
@@ -75,14 +76,6 @@ class _Counts:
     read: list[float] = field(default_factory=lambda: [0.0] * len(NEAR_BYTES))
     written: list[float] = field(default_factory=lambda: [0.0] * len(NEAR_BYTES))
     values: Evaluator = field(default_factory=Evaluator)
-
-    def value(self, expr: Expr, given: Mapping[Var, int]) -> int:
-        """Return an expression's value; variables that are not given are 0."""
-        function = self.values.compile(expr)
-        env = [0] * len(self.values.env)
-        for var, value in given.items():
-            env[self.values.slot(var)] = value
-        return int(function(env))
 
 
 def features(body: Stmt) -> Features:
@@ -216,18 +209,34 @@ def _bytes(dtype: str) -> int:
 
 def _mean(extent: Expr, loops: list[_Loop], counts: _Counts) -> float:
     """Return an extent's mean over the iterations of the loops that it depends on."""
+    if isinstance(extent, Const):
+        return max(1.0, extent.value)
     used = variables(extent)
-    given: list[dict[Var, int]] = [{}]
-    for loop in loops:
-        if loop.var in used:
-            given = [{**one, loop.var: k} for one in given for k in range(round(loop.extent))]
-    return max(1.0, sum(counts.value(extent, one) for one in given) / len(given))
+    function = counts.values.compile(extent)
+    mine = [loop for loop in loops if loop.var in used]
+    slots = [counts.values.slot(loop.var) for loop in mine]
+    env = [0] * len(counts.values.env)
+    total = count = 0
+    for place in product(*(range(round(loop.extent)) for loop in mine)):
+        for slot, at in zip(slots, place, strict=True):
+            env[slot] = at
+        total += function(env)
+        count += 1
+    return max(1.0, total / count)
 
 
 def _steps(offset: Expr, loops: list[_Loop], counts: _Counts) -> list[float]:
     """Return by how much an offset moves with each loop, from where all begin."""
     used = variables(offset)
-    start = counts.value(offset, {})
-    return [
-        counts.value(offset, {loop.var: 1}) - start if loop.var in used else 0 for loop in loops
-    ]
+    function = counts.values.compile(offset)
+    env = [0] * len(counts.values.env)
+    start = function(env)
+
+    def step(var: Var) -> int:
+        slot = counts.values.slot(var)
+        env[slot] = 1
+        moved = function(env) - start
+        env[slot] = 0
+        return moved
+
+    return [step(loop.var) if loop.var in used else 0 for loop in loops]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import llvmlite.ir as ll
@@ -279,21 +280,12 @@ class StatementEmitter:
             isinstance(stmt.value, Reduce) and _step(stmt.target.offset, lane) == 0
         ):
             return True
-        return any(
-            isinstance(part, Select)
-            and uses(part.condition, (lane,))
-            and any(
-                isinstance(inner, Call) and inner.name == "load"
-                for branch in (part.then, part.other)
-                for inner in walk(branch)
-            )
-            for part in walk(stmt.value)
-        )
+        return _chooses_loads(stmt.value, lane)
 
     def _at_lane_0(self, offset: Expr) -> Expr:
         if self._lane is None or not uses(offset, (self._lane,)):
             return offset
-        parts = affine(offset, (self._lane,))
+        parts = _along(offset, self._lane)
         assert parts is not None
         return parts[1]
 
@@ -411,12 +403,32 @@ def _uniform(stmt: Stmt, lane: Var) -> bool:
     return all(_uniform(child, lane) for child in children(stmt))
 
 
+# Unrolled code asks the same of one statement over and over.
+@lru_cache(maxsize=1 << 12)
+def _chooses_loads(value: Expr, lane: Var) -> bool:
+    """Tell whether the lane decides what is read."""
+    return any(
+        isinstance(part, Select)
+        and uses(part.condition, (lane,))
+        and any(
+            isinstance(inner, Call) and inner.name == "load"
+            for branch in (part.then, part.other)
+            for inner in walk(branch)
+        )
+        for part in walk(value)
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def _along(offset: Expr, lane: Var) -> tuple[Expr, Expr] | None:
+    """Return an offset's step from lane to lane and where it begins; None unless it is affine."""
+    parts = affine(offset, (lane,))
+    return None if parts is None else (parts[0].get(lane, Const(0)), parts[1])
+
+
 def _step(offset: Expr, lane: Var) -> int | None:
     """Return the elements between neighbouring lanes; None where they do not follow evenly."""
     if not uses(offset, (lane,)):
         return 0
-    parts = affine(offset, (lane,))
-    if parts is None:
-        return None
-    step = parts[0].get(lane, Const(0))
-    return step.value if isinstance(step, Const) else None
+    parts = _along(offset, lane)
+    return parts[0].value if parts is not None and isinstance(parts[0], Const) else None
