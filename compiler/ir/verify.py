@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from vdla.compiler.te.expr import Call, Expr, Select, Var
-from vdla.compiler.te.traverse import walk
+from vdla.compiler.te.traverse import parts_of, walk
 from vdla.errors import LoweringError
 
 from .evaluate import exact_bounds
@@ -84,12 +84,16 @@ def _accesses(stmt: Stmt, loops: _Loops) -> list[tuple[Access, int, _Loops]]:
 
 def _guarded(value: Expr, loads: Sequence[Access]) -> set[int]:
     """Return the loads that a select keeps from reaching outside, with those of their offsets."""
-    found = [
-        position
-        for part in walk(value)
-        if isinstance(part, Select)
-        for position in (*_called(part.then), *_called(part.other))
-    ]
+    found: list[int] = []
+    left = [(value, False)]
+    while left:
+        part, guarded = left.pop()
+        if guarded and isinstance(part, Call) and part.name == "load":
+            found.append(dict(part.attrs)["position"])
+        if isinstance(part, Select):
+            left += [(part.condition, guarded), (part.then, True), (part.other, True)]
+        else:
+            left += [(inner, guarded) for inner in parts_of(part)]
     for position in found:
         found.extend(_called(loads[position].offset))
     return set(found)

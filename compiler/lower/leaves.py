@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdla.compiler.ir.linear import lookup, simplify
+from vdla.compiler.ir.linear import is_data, lookup, simplify
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.ir.stmt import Access, Condition, Copy
 from vdla.compiler.te.expr import (
@@ -115,11 +115,17 @@ def load_all(body: Expr, stage: Stage, storage: Storage) -> tuple[Expr, tuple[Ac
     """
     values = storage.regions[stage].values
     loads: list[Access] = []
+    places: dict[Read, Access] = {}  # a body may read an element many times
 
     def visit(expr: Expr) -> Expr | None:
         if isinstance(expr, Read):
-            indices = tuple(simplify(map_expr(index, visit)) for index in expr.indices)
-            loads.append(storage.access(expr.tensor, indices))
+            place = places.get(expr)
+            if place is None:
+                indices = tuple(simplify(map_expr(index, visit)) for index in expr.indices)
+                place = storage.access(expr.tensor, indices)
+                if not is_data(place.offset):
+                    places[expr] = place
+            loads.append(place)
             return Call("load", (), expr.dtype, (("position", len(loads) - 1),))
         return values.get(expr) if isinstance(expr, Var) else None
 

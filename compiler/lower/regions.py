@@ -207,9 +207,8 @@ def _needs(
             f"{stage.attach.axis.name}, but {reader.name}, outside that loop, reads it too."
         )
     boxes = []
-    for part in walk(reader.body):
-        if not (isinstance(part, Read) and part.tensor is stage.tensor):
-            continue
+    reads = (part for part in walk(reader.body) if isinstance(part, Read))
+    for part in dict.fromkeys(read for read in reads if read.tensor is stage.tensor):
         lows, highs = [], []
         for index in part.indices:
             low = high = lookup(index, region.values)
