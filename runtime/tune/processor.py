@@ -28,12 +28,13 @@ __all__ = ["kept", "seconds"]
 
 Array = NDArray[Any]
 
-_FEW, _SOME, _MANY = 3, 11, 31
-"""Samples of a candidate beside the reference: of one that is clearly behind, others, the best."""
+_FEW, _MANY = 3, 31
+"""Samples of a candidate beside the reference: of one that is clearly behind, and of the best."""
 _BEHIND = 1.25
 """A candidate whose fastest sample is so many times the best's is not sampled any further."""
-_SURE = 2.0
-"""Standard errors that lie between a median and the best's where it is surely behind."""
+_LOOKS = {5: 3.0, 11: 2.0}
+"""Samples after which a candidate that is surely behind is sampled no further, and the standard
+errors that then lie between its median and the best's."""
 _OF_MEDIAN = 1.2533
 """A median's standard error in those of a mean, of a normal distribution: sqrt(pi / 2)."""
 _APART = 1.5
@@ -207,14 +208,15 @@ def _ratio(kernel: _Kernel, other: _Kernel, inputs: Sequence[Array], to_beat: fl
         ratios.append(taken[kernel] / taken[other])
         if len(ratios) == _FEW and min(ratios) > _BEHIND * to_beat:
             break
-        if len(ratios) == _SOME and _surely_behind(kept(ratios), to_beat):
+        if (sure := _LOOKS.get(len(ratios))) and _behind(kept(ratios), to_beat, sure):
             break
     return float(np.median(kept(ratios)))
 
 
-def _surely_behind(ratios: NDArray[np.float64], to_beat: float) -> bool:
+def _behind(ratios: NDArray[np.float64], to_beat: float, errors: float) -> bool:
+    """Tell whether a median lies so many of its standard errors above what is to beat."""
     error = _OF_MEDIAN * ratios.std(ddof=1) / sqrt(len(ratios))
-    return bool(np.median(ratios) - _SURE * error > to_beat)
+    return bool(np.median(ratios) - errors * error > to_beat)
 
 
 def _sample(kernel: _Kernel, inputs: Sequence[Array]) -> float:
