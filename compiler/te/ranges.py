@@ -7,7 +7,7 @@ from functools import lru_cache
 from .expr import Binary, Call, Cast, Const, Expr, Pick, Read, Reduce, Select
 from .tensor import Tensor
 
-__all__ = ["dtype_range", "value_range"]
+__all__ = ["dtype_range", "may_wrap", "value_range"]
 
 Range = tuple[int, int]
 
@@ -56,6 +56,16 @@ def value_range(expr: Expr) -> Range:
     return found if whole[0] <= found[0] and found[1] <= whole[1] else whole
 
 
+def may_wrap(expr: Binary) -> bool:
+    """Tell whether an operation on integers may leave the range of its dtype, and so wrap around.
+
+    ``a[i].astype("int32") * b[i].astype("int32")`` cannot with int8 ``a`` and ``b``.
+    """
+    low, high = dtype_range(expr.dtype)
+    least, greatest = _binary_range(expr, (low - 1, high + 1))
+    return least < low or high < greatest
+
+
 @lru_cache(maxsize=256)
 def _tensor_range(tensor: Tensor) -> Range:
     return value_range(tensor.body) if tensor.body is not None else dtype_range(tensor.dtype)
@@ -74,6 +84,6 @@ def _binary_range(expr: Binary, whole: Range) -> Range:
         return min(a, c), min(b, d)
     if expr.op == "max":
         return max(a, c), max(b, d)
-    if expr.op == ">>" and c == d and 0 <= c < 32:
-        return a >> c, b >> c
+    if expr.op in (">>", "<<") and c == d and 0 <= c < 64:
+        return (a >> c, b >> c) if expr.op == ">>" else (a << c, b << c)
     return whole

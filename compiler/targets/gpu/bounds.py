@@ -8,7 +8,8 @@ from vdla.compiler.ir.linear import const_bounds, is_data, simplify, sum_of
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.ir.stmt import Access, Store
 from vdla.compiler.te.expr import Binary, Call, Const, Expr, Select, Var
-from vdla.compiler.te.traverse import parts_of
+from vdla.compiler.te.ranges import value_range
+from vdla.compiler.te.traverse import map_expr, parts_of
 from vdla.errors import LoweringError
 
 from .conditions import below, bounds, contained, facts_against, facts_of, never_negative
@@ -21,6 +22,7 @@ __all__ = ["check_bounds"]
 _Loops = tuple[tuple[Var, Expr], ...]
 _Facts = tuple[Expr, ...]
 """What is at least 0 where a statement runs."""
+_LINEAR = ("+", "-", "*", "//", "%")
 
 
 def check_bounds(kernel: Kernel) -> None:
@@ -70,11 +72,13 @@ def _loads(value: Expr, loads: Sequence[Access], loops: _Loops, facts: _Facts) -
 
 def _access(access: Access, loops: _Loops, facts: _Facts) -> None:
     last = access.buffer.total - 1
-    if not is_data(access.offset):
-        both = (access.offset, simplify(last - access.offset))
+    offset, more = _without_data(access.offset)
+    loops = (*loops, *more)
+    if not is_data(offset):
+        both = (offset, simplify(last - offset))
         if all(never_negative(one, loops) for one in both):
             return
-        known = (*facts, *_quotients(access.offset, loops, facts))
+        known = (*facts, *_quotients(offset, loops, facts))
         if all(_proved(one, loops, known) for one in both):
             return
         known = (*known, *(more for fact in known for more in _rounded(fact, loops)))
@@ -87,6 +91,28 @@ def _access(access: Access, loops: _Loops, facts: _Facts) -> None:
         f"{access.buffer.name}[{expr_text(access.offset)}] is not known to lie in 0..{last}: "
         "guard it by a select, or make what is computed around it whole tiles."
     )
+
+
+def _without_data(offset: Expr) -> tuple[Expr, _Loops]:
+    """Return an index whose parts that are data run through their ranges, as loops would.
+
+    ``3 * min(max(a[i], 0), 6) + j`` becomes ``3 * at + j`` with ``at`` in 0..6.
+    """
+    places: dict[Expr, Var] = {}
+    loops: list[tuple[Var, Expr]] = []
+
+    def visit(part: Expr) -> Expr | None:
+        if not is_data(part):
+            return part
+        if isinstance(part, Binary) and part.op in _LINEAR:
+            return None
+        low, high = value_range(part)
+        if part not in places:
+            places[part] = Var(f"at{len(places)}")
+            loops.append((places[part], Const(high - low + 1)))
+        return places[part] + low
+
+    return (map_expr(offset, visit) if is_data(offset) else offset), tuple(loops)
 
 
 def _quotients(offset: Expr, loops: _Loops, facts: _Facts) -> Iterator[Expr]:

@@ -71,7 +71,7 @@ def differences(condition: Expr) -> tuple[Expr, ...]:
     """Return what is at least 0 where a condition holds; nothing where it is no comparison."""
     if isinstance(condition, Binary) and condition.op == "and":
         return (*differences(condition.a), *differences(condition.b))
-    if not isinstance(condition, Binary) or not condition.a.dtype.startswith("int"):
+    if not isinstance(condition, Binary) or not _of_indices(condition):
         return ()
     a, b = condition.a, condition.b
     if condition.op == "==":
@@ -88,10 +88,15 @@ def facts_of(condition: Expr) -> tuple[Expr, ...]:
 
 def facts_against(condition: Expr) -> tuple[Expr, ...]:
     """Return what is at least 0 where a condition does not hold: of ``a < b``, a - b."""
-    if not isinstance(condition, Binary) or not condition.a.dtype.startswith("int"):
+    if not isinstance(condition, Binary) or not _of_indices(condition):
         return ()
     opposite = {"<": "<=", "<=": "<"}.get(condition.op)
     return () if opposite is None else facts_of(binary(opposite, condition.b, condition.a))
+
+
+def _of_indices(condition: Binary) -> bool:
+    """Tell whether a condition is of where a thread stands, not of what a tensor holds."""
+    return condition.a.dtype.startswith("int") and not is_data(condition)
 
 
 def never_negative(difference: Expr, loops: _Loops) -> bool:

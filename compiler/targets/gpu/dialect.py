@@ -5,7 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CUDA", "DIALECTS", "METAL", "OPENCL", "Dialect"]
+from vdla.compiler.te.ranges import dtype_range
+from vdla.errors import LoweringError
+
+__all__ = ["CUDA", "C_TYPES", "DIALECTS", "METAL", "OPENCL", "Dialect", "constant_text"]
+
+C_TYPES: Mapping[str, str] = {
+    "float32": "float",
+    "bool": "unsigned char",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned int",
+    "int64": "{long}",
+    "uint64": "unsigned {long}",
+    "float64": "double",
+}
+"""The dtypes that kernels compute with so far, and what C calls them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +59,9 @@ class Dialect:
     infinity, not_a_number : str
         The two floats that have no digits.
     lacks : tuple of str
-        Functions of floats that it does not have.
+        Functions of floats, and dtypes, that it does not have.
+    long : str
+        The integer of 64 bits.
     """
 
     name: str
@@ -55,12 +75,39 @@ class Dialect:
     infinity: str = "INFINITY"
     not_a_number: str = "NAN"
     lacks: tuple[str, ...] = ()
+    long: str = "long"
     block: str
     thread: str
     barrier: str
     table: str
     helper: str
     single: str
+
+    def type_of(self, dtype: str) -> str:
+        """Return what the language calls a dtype.
+
+        Raises
+        ------
+        LoweringError
+            It has none of that dtype.
+        """
+        if dtype in self.lacks:
+            raise LoweringError(
+                f"A kernel computes with what its language has, and {self.name} has no {dtype}: "
+                "convert it before, or leave the operator on the processor."
+            )
+        return C_TYPES[dtype].format(long=self.long)
+
+
+def constant_text(value: int, dtype: str, dialect: Dialect) -> str:
+    """Return an integer as a literal whose type in C is that of its dtype, or int."""
+    wide = "64" in dtype
+    suffix = ("u" if dtype in ("uint32", "uint64") else "") + (
+        "".join(word[0].upper() for word in dialect.long.split()) if wide else ""
+    )
+    if value == dtype_range(dtype)[0] and dtype in ("int32", "int64"):
+        return f"(-{-value - 1}{suffix} - 1)"  # C reads a number first, and then its sign
+    return f"{value}{suffix}"
 
 
 OPENCL = Dialect(
@@ -88,6 +135,7 @@ CUDA = Dialect(
     table="__constant__ ",
     helper="__device__ static inline ",
     single="f",
+    long="long long",
     # NVRTC has no math.h, which defines the two names.
     infinity="__int_as_float(0x7f800000)",
     not_a_number="__int_as_float(0x7fc00000)",
@@ -110,7 +158,7 @@ METAL = Dialect(
     table="constant ",
     helper="static inline ",
     single="",
-    lacks=("erf",),
+    lacks=("erf", "float64"),
 )
 DIALECTS: Mapping[str, Dialect] = {"cuda": CUDA, "metal": METAL, "opencl": OPENCL}
 """By the name that a user gives."""

@@ -7,34 +7,18 @@ from math import inf, isinf, isnan
 
 import numpy as np
 
-from vdla.compiler.ir.linear import sum_of
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.ir.linear import is_data, sum_of
 from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Real, Select, Var
 from vdla.errors import LoweringError
 
 from .conditions import never_negative
-from .dialect import Dialect
+from .dialect import Dialect, constant_text
 from .names import Names
+from .ranks import RANK, ranked
+from .values import Values
 
-__all__ = ["HELPERS", "Expressions"]
+__all__ = ["Expressions"]
 
-HELPERS: Mapping[str, str] = {
-    "floor_div": (
-        "{helper}int floor_div(int a, int b) {{ return a / b - (a % b != 0 && (a ^ b) < 0); }}"
-    ),
-    "floor_mod": "{helper}int floor_mod(int a, int b) {{ return a - floor_div(a, b) * b; }}",
-    "least": "{helper}float least(float a, float b) {{ return a < b || a != a ? a : b; }}",
-    "greatest": "{helper}float greatest(float a, float b) {{ return a > b || a != a ? a : b; }}",
-}
-"""Functions that kernels call, by name: C's quotients round to 0, and its extremes drop a NaN."""
-
-_RANK = {
-    "and": 1,
-    **dict.fromkeys(("<", "<=", "=="), 2),
-    **dict.fromkeys(("+", "-"), 4),
-    **dict.fromkeys(("*", "/", "//", "%"), 5),
-}
-_UNARY = 6
 _FUNCTIONS = {
     "abs": "fabs",
     **{
@@ -52,8 +36,8 @@ class Expressions:
     names : Names
     loops : sequence of (Var, Expr)
         The ranges of variables where the expressions stand.
-    helpers : set of str
-        Takes the functions of `HELPERS` that were used.
+    helpers : set of (str, str)
+        Takes the functions of `helper_texts` that were used.
     tables : dict of tuple to str
         Takes what is picked from, and its name.
     """
@@ -63,21 +47,27 @@ class Expressions:
         dialect: Dialect,
         names: Names,
         loops: Sequence[tuple[Var, Expr]],
-        helpers: set[str],
+        helpers: set[tuple[str, str]],
         tables: dict[tuple[int, ...], str],
     ) -> None:
-        self._dialect, self._names, self._helpers = dialect, names, helpers
+        self._dialect, self._names = dialect, names
         self._tables = tables
-        self._loops = tuple(loops)
+        self.loops = tuple(loops)
+        self._known: Mapping[Expr, str] = {}
+        self.values = Values(dialect, helpers, self.text)
 
-    def text(self, expr: Expr, rank: int = 0, loads: Sequence[str] = ()) -> str:
-        """Return an expression in C, in parentheses where it binds less than ``rank``.
+    def knowing(self, known: Mapping[Expr, str]) -> Expressions:
+        """Take texts of what is computed already: elements that were loaded, and values."""
+        self._known = known
+        return self
 
-        ``loads`` are the texts of the elements that calls of ``load`` stand for.
-        """
+    def text(self, expr: Expr, rank: int = 0) -> str:
+        """Return an expression in C, in parentheses where it binds less than ``rank``."""
+        if expr in self._known:
+            return self._known[expr]
         if isinstance(expr, Const):
-            text = str(expr.value)
-            return f"({text})" if expr.value < 0 and rank > 0 else text
+            text = constant_text(expr.value, expr.dtype, self._dialect)
+            return f"({text})" if expr.value < 0 and rank > 0 and text[0] == "-" else text
         if isinstance(expr, Real):
             return self._real(expr)
         if isinstance(expr, Var):
@@ -85,83 +75,69 @@ class Expressions:
         if isinstance(expr, Pick):
             if expr.values not in self._tables:
                 self._tables[expr.values] = self._names.of(expr.values, "picked")
-            return f"{self._tables[expr.values]}[{self.text(expr.index, 0, loads)}]"
+            return f"{self._tables[expr.values]}[{self.text(expr.index)}]"
         if isinstance(expr, Binary):
-            return self._binary(expr, rank, loads)
+            return self._binary(expr, rank)
         if isinstance(expr, Cast):
-            return self._cast(expr, rank, loads)
+            return self.values.cast(expr, rank)
         if isinstance(expr, Select):
             parts = (
-                self.text(expr.condition, 1, loads),
-                self.text(expr.then, 1, loads),
-                self.text(expr.other, 0, loads),
+                self.text(expr.condition, 1),
+                self.text(expr.then, 1),
+                self.text(expr.other),
             )
-            text = "{} ? {} : {}".format(*parts)
-            return f"({text})" if rank > 0 else text
-        if isinstance(expr, Call) and expr.name == "load":
-            return loads[dict(expr.attrs)["position"]]
-        if isinstance(expr, Call) and expr.name in self._dialect.lacks:
+            return ranked("{} ? {} : {}".format(*parts), 0, rank)
+        if isinstance(expr, Call):
+            return self._function(expr, rank)
+        raise LoweringError(f"A kernel computes with expressions of one element, not {expr!r}.")
+
+    def place(self, offset: Expr) -> str:
+        """Return an index, which lies inside its array and so never wraps around."""
+        if isinstance(offset, Binary) and offset.op in ("+", "-", "*"):
+            return self._sum(offset, 0)
+        return self.text(offset)
+
+    def _function(self, expr: Call, rank: int) -> str:
+        if expr.name in self._dialect.lacks:
             raise LoweringError(
                 f"A kernel calls what its language has, and {self._dialect.name} has no "
                 f"{expr.name}: leave the operator on the processor."
             )
-        if isinstance(expr, Call) and expr.name in _FUNCTIONS:
-            args = ", ".join(self.text(arg, 0, loads) for arg in expr.args)
-            return f"{_FUNCTIONS[expr.name]}{self._dialect.single}({args})"
+        if expr.name == "wrap":
+            return self.values.cut(expr.args[0], expr.dtype, rank)
+        args = [self.text(arg) for arg in expr.args]
+        if expr.name == "power":
+            return self.values.power(expr, *args)
+        if expr.name in _FUNCTIONS:
+            single = self._dialect.single if expr.dtype == "float32" else ""
+            return f"{_FUNCTIONS[expr.name]}{single}({', '.join(args)})"
         raise LoweringError(
-            f"A kernel computes with +, -, *, /, comparisons, selects and functions of floats so "
-            f"far, not with {expr_text(expr)}: leave the operator on the processor."
+            f"A kernel calls {', '.join(_FUNCTIONS)}, power and wrap, not {expr.name}: leave the "
+            "operator on the processor."
         )
-
-    def _cast(self, expr: Cast, rank: int, loads: Sequence[str]) -> str:
-        given, dtype = expr.value.dtype, expr.dtype
-        if dtype == "bool" and given == "float32":
-            text = f"{self.text(expr.value, _RANK['=='] + 1, loads)} != 0"
-            return f"({text})" if rank > _RANK["=="] else text
-        if dtype == "float32" and given in ("bool", "int32"):
-            return f"(float){self.text(expr.value, _UNARY, loads)}"
-        raise LoweringError(
-            f"A kernel makes float32 of bool and of indices, and bool of float32, so far, not "
-            f"{dtype} of {given}: leave the operator on the processor."
-        )
-
-    def extreme(self, kind: str, a: str, b: str, dtype: str) -> str:
-        """Return the smaller or greater of two values; of floats, NaN where one is."""
-        if dtype != "float32":
-            return f"{kind}({a}, {b})"
-        return self._call("least" if kind == "min" else "greatest", a, b)
-
-    def _call(self, helper: str, *args: str) -> str:
-        self._helpers.add(helper)
-        if helper == "floor_mod":
-            self._helpers.add("floor_div")
-        return f"{helper}({', '.join(args)})"
 
     def _real(self, expr: Real) -> str:
-        value = float(np.float32(expr.value))
+        single = expr.dtype == "float32"
+        value = float(np.float32(expr.value)) if single else expr.value
         if isinf(value) or isnan(value):
             name = self._dialect.not_a_number if isnan(value) else self._dialect.infinity
             return f"-{name}" if value == -inf else name
         text = repr(value)
-        return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+        text = text if "." in text or "e" in text else f"{text}.0"
+        return f"{text}f" if single else text
 
-    def _binary(self, expr: Binary, rank: int, loads: Sequence[str]) -> str:
-        if expr.dtype == "int32" and expr.op in ("+", "-", "*"):
+    def _binary(self, expr: Binary, rank: int) -> str:
+        if is_data(expr) or expr.a.dtype not in ("int32", "bool"):
+            return self.values.binary(expr, rank)
+        if expr.op in ("+", "-", "*"):
             return self._sum(expr, rank)
-        if expr.op in ("min", "max"):
-            a, b = (self.text(part, 0, loads) for part in (expr.a, expr.b))
-            return self.extreme(expr.op, a, b, expr.dtype)
-        if expr.op not in _RANK:
-            raise LoweringError(
-                f"A kernel has no {expr.op} yet, in {expr_text(expr)}: leave the operator on the "
-                "processor."
-            )
-        if expr.op in ("//", "%") and not never_negative(expr.a, self._loops):
+        if expr.op in ("//", "%") and not never_negative(expr.a, self.loops):
             name = "floor_div" if expr.op == "//" else "floor_mod"
-            return self._call(name, *(self.text(part, 0, loads) for part in (expr.a, expr.b)))
-        own, op = _RANK[expr.op], {"//": "/", "and": "&&"}.get(expr.op, expr.op)
-        text = f"{self.text(expr.a, own, loads)} {op} {self.text(expr.b, own + 1, loads)}"
-        return f"({text})" if own < rank else text
+            return self.values.call(name, "int32", self.text(expr.a), self.text(expr.b))
+        if expr.op not in ("//", "%"):
+            return self.values.binary(expr, rank)
+        own, op = RANK[expr.op], {"//": "/"}.get(expr.op, expr.op)
+        return ranked(f"{self.text(expr.a, own)} {op} {self.text(expr.b, own + 1)}", own, rank)
 
     def _sum(self, expr: Expr, rank: int) -> str:
         """Return a sum of multiples, what is subtracted last: ``33 - 16 * k``."""
@@ -174,10 +150,10 @@ class Expressions:
         text = first + "".join(
             f" {'-' if factor < 0 else '+'} {part}" for factor, part in parts[1:]
         )
-        own = _RANK["*"] if len(parts) == 1 else _RANK["+"]
+        own = RANK["*"] if len(parts) == 1 else RANK["+"]
         return f"({text})" if own < rank or (rank and text[0] == "-") else text
 
     def _multiple(self, factor: int, atom: Expr) -> str:
         if factor == 1:
-            return self.text(atom, _RANK["*"])
-        return f"{factor} * {self.text(atom, _RANK['*'] + 1)}"
+            return self.text(atom, RANK["*"])
+        return f"{factor} * {self.text(atom, RANK['*'] + 1)}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from vdla.errors import LoweringError
 
+from .dialect import C_TYPES
 from .kernel import Kernel
 
-__all__ = ["BLOCK_THREADS", "C_TYPES", "SHARED_BYTES", "check_limits", "shared_bytes"]
+__all__ = ["BLOCK_THREADS", "SHARED_BYTES", "check_limits", "shared_bytes"]
 
 BLOCK_THREADS = 1024
 """Threads of a block, on NVIDIA's since compute capability 2.0 and on Apple's."""
@@ -20,8 +19,6 @@ GRID = (2**31 - 1, 2**16 - 1, 2**16 - 1)
 """Blocks of CUDA's grids along x, y and z; the others take more."""
 LARGEST = 2**31 - 1
 """Elements of an array that indices of 32 bits reach."""
-C_TYPES: Mapping[str, str] = {"float32": "float", "bool": "unsigned char"}
-"""The dtypes that kernels compute with so far, and what C calls them."""
 
 
 def shared_bytes(kernel: Kernel) -> int:

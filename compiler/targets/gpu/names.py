@@ -6,6 +6,7 @@ import re
 
 from vdla.compiler.te.expr import Var
 
+from .helpers import HELPERS
 from .kernel import BLOCK, THREAD
 
 __all__ = ["Names"]
@@ -17,7 +18,7 @@ do double else enum event extern false float for fragment friend global goto gri
 inline int kernel local long main namespace new operator private protected public register restrict
 return sampler shared short signed sizeof static struct switch template this thread threadgroup
 throw true try typedef uchar uint ulong union unsigned ushort using vec vertex virtual void volatile
-while ceil erf exp fabs floor floor_div floor_mod greatest least log max min pow rint sqrt tanh
+while ceil erf exp fabs floor log max min pow rint sqrt tanh
 block_place thread_place
 """
 _LONG = 10
@@ -29,7 +30,7 @@ class Names:
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._kept: list[object] = []
-        self._taken: set[str] = set(_RESERVED.split())
+        self._taken: set[str] = {*_RESERVED.split(), *HELPERS}
         for var in (*BLOCK, *THREAD):
             self._give(var, var.name)
 

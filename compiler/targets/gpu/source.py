@@ -9,7 +9,8 @@ from vdla.compiler.lower.regions import SHARED
 from vdla.compiler.te.expr import Const, Expr, Reduce, Select, Var
 
 from .dialect import OPENCL, Dialect
-from .expressions import HELPERS, Expressions
+from .expressions import Expressions
+from .helpers import helper_texts
 from .kernel import (
     BLOCK,
     THREAD,
@@ -22,8 +23,9 @@ from .kernel import (
     Statement,
     accesses,
 )
-from .limits import C_TYPES
 from .names import Names
+from .shared_values import load_call, merged_loads, used_again
+from .sums import sum_fits, summed_from_zero
 
 __all__ = ["source_of"]
 
@@ -47,8 +49,9 @@ class _Writer:
     def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
         self._kernel, self._dialect = kernel, dialect
         self._names = Names()
-        self._helpers: set[str] = set()
+        self._helpers: set[tuple[str, str]] = set()
         self._tables: dict[tuple[int, ...], str] = {}
+        self._from_zero = summed_from_zero(kernel)
         self._lines: list[str] = []
 
     def text(self) -> str:
@@ -63,20 +66,16 @@ class _Writer:
         x, y, z = kernel.block
         opening = self._dialect.kernel.format(x=x, y=y, z=z, threads=x * y * z)
         head = [f"// {line}" for line in self._described()]
-        helpers = [
-            line.format(helper=self._dialect.helper)
-            for name, line in HELPERS.items()
-            if name in self._helpers
-        ]
+        declarations = self._declarations()
         return "\n".join(
             [
                 *head,
                 *self._dialect.head.splitlines(),
-                *helpers,
+                *helper_texts(self._helpers, self._dialect),
                 *self._integers(),
                 f"{opening} {function}(\n    {parameters})",
                 "{",
-                *self._declarations(),
+                *declarations,
                 *self._lines,
                 "}",
                 "",
@@ -95,7 +94,7 @@ class _Writer:
         buffer = parameter.buffer
         const = "" if parameter.written else "const "
         name = self._names.of(buffer, buffer.name)
-        kind = f"{self._dialect.memory}{const}{C_TYPES[buffer.dtype]}"
+        kind = f"{self._dialect.memory}{const}{self._dialect.type_of(buffer.dtype)}"
         place = self._dialect.parameter.format(number=number)
         return f"{kind} *{self._dialect.restrict} {name}{place}  /* {list(parameter.shape)} */"
 
@@ -111,10 +110,12 @@ class _Writer:
                     place = text.format(axis="xyz"[number], number=number)
                     lines.append(f"    const int {var.name} = {place};  // 0..{size - 1}")
         for buffer in kernel.shared:
-            kind = f"{dialect.shared}{C_TYPES[buffer.dtype]}"
+            kind = f"{dialect.shared}{self._dialect.type_of(buffer.dtype)}"
             lines.append(f"    {kind} {names.of(buffer)}[{buffer.total}];")
         for buffer in kernel.registers:
-            lines.append(f"    {C_TYPES[buffer.dtype]} {names.of(buffer)}[{buffer.total}];")
+            lines.append(
+                f"    {self._dialect.type_of(buffer.dtype)} {names.of(buffer)}[{buffer.total}];"
+            )
         return [*lines, ""] if lines else []
 
     def _integers(self) -> list[str]:
@@ -169,28 +170,57 @@ class _Writer:
             self._write(depth, f"// Each thread writes its part of {', '.join(stored)}.")
 
     def _store(self, stmt: Store, expressions: Expressions) -> list[str]:
-        """Return an assignment; a long one has its target and what it chooses from apart."""
+        """Return an assignment; a long one has its target and what it chooses from apart.
 
-        def element(access: Access) -> str:
-            return f"{self._names.of(access.buffer)}[{expressions.text(access.offset)}]"
+        Parts of its value that are used more than once stand before it, in a block.
+        """
+        known: dict[Expr, str] = {}
+        value = merged_loads(stmt.value, stmt.loads)
+        for position, load in enumerate(stmt.loads):
+            element = self._element(load, expressions.knowing(known))
+            known[load_call(load.buffer.dtype, position)] = element
+        expressions.knowing(known)
+        lines = []
+        for part in used_again(value):
+            name = self._names.of(part, "value")
+            lines.append(
+                f"const {self._dialect.type_of(part.dtype)} {name} = {expressions.text(part)};"
+            )
+            known[part] = name
+        assignment = self._assignment(stmt.target, value, expressions)
+        if not lines:
+            return assignment
+        return ["{", *(f"    {line}" for line in (*lines, *assignment)), "}"]
 
-        loads = [element(load) for load in stmt.loads]
-        target, value = element(stmt.target), stmt.value
+    def _element(self, access: Access, expressions: Expressions) -> str:
+        return f"{self._names.of(access.buffer)}[{expressions.place(access.offset)}]"
+
+    def _assignment(self, to: Access, value: Expr, expressions: Expressions) -> list[str]:
+        target = self._element(to, expressions)
         if isinstance(value, Reduce):
-            source = expressions.text(value.source, loads=loads)
-            if value.kind == "sum":
-                whole = f"{target} += {source};"
-                return [whole] if len(whole) <= _WIDTH else [f"{target} +=", f"    {source};"]
-            return [f"{target} = {expressions.extreme(value.kind, target, source, value.dtype)};"]
-        whole = f"{target} = {expressions.text(value, loads=loads)};"
+            places = len(self._kernel.places)
+            fits = to.buffer in self._from_zero and sum_fits(value, expressions.loops, places)
+            return self._update(target, value, expressions, fits=fits)
+        whole = f"{target} = {expressions.text(value)};"
         if len(whole) <= _WIDTH:
             return [whole]
         if not isinstance(value, Select):
-            return [f"{target} =", f"    {expressions.text(value, loads=loads)};"]
+            return [f"{target} =", f"    {expressions.text(value)};"]
         condition, then, other = (
-            expressions.text(part, 1, loads) for part in (value.condition, value.then, value.other)
+            expressions.text(part, 1) for part in (value.condition, value.then, value.other)
         )
         return [f"{target} =", f"    {condition}", f"    ? {then}", f"    : {other};"]
+
+    def _update(
+        self, target: str, value: Reduce, expressions: Expressions, *, fits: bool
+    ) -> list[str]:
+        source, dtype = expressions.text(value.source), value.dtype
+        if value.kind != "sum":
+            return [f"{target} = {expressions.values.extreme(value.kind, target, source, dtype)};"]
+        if dtype in ("int32", "int64") and not fits:
+            return [f"{target} = {expressions.values.call('plus', dtype, target, source)};"]
+        whole = f"{target} += {source};"
+        return [whole] if len(whole) <= _WIDTH else [f"{target} +=", f"    {source};"]
 
     def _expressions(self, loops: _Loops) -> Expressions:
         return Expressions(self._dialect, self._names, loops, self._helpers, self._tables)
