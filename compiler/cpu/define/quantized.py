@@ -100,14 +100,17 @@ def quantize(site: Site) -> Tensor:
 
 
 def dequantize(site: Site) -> Tensor:
-    """Integers less their zero point, times their scale."""
+    """Integers less their zero point, times their scale, rounded once."""
     x = site.input(0)
-    scale, zero_point = _along(site, tensor_quant(site.tensors[0]), np.float64)
+    narrow = np.dtype(x.dtype).itemsize <= 2
+    # Both factors have at most 24 bits then: single precision rounds what is exact in double.
+    kind = "float32" if narrow and site.dtype == "float32" else "float64"
+    scale, zero_point = _along(site, tensor_quant(site.tensors[0]), np.dtype(kind))
     wide = "int32" if np.dtype(x.dtype).itemsize < 4 else "int64"
 
     def element(*index: ExprLike) -> Expr:
         centred = x[tuple(index)].astype(wide) - zero_point(index).astype(wide)
-        return (centred.astype("float64") * scale(index)).astype(site.dtype)
+        return (centred.astype(kind) * scale(index)).astype(site.dtype)
 
     return site.compute(x.shape, element)
 

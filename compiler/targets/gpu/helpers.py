@@ -46,8 +46,8 @@ _HELPERS: Mapping[str, _Helper] = {
     "times": _Helper("({type} a, {type} b) {{ return ({type})(({bits})a * ({bits})b); }}"),
     "shift_left": _Helper("({type} a, {type} n) {{ return ({type})(({bits})a << n); }}"),
     # A negative number of places is the other way.
-    "shift": _Helper(
-        "({type} a, {type} n) {{ return n < 0 ? a >> -n : {of}(a, n); }}", needs="shift_left"
+    "shift_right": _Helper(
+        "({type} a, {type} n) {{ return n < 0 ? {of}(a, -n) : a >> n; }}", needs="shift_left"
     ),
     "power": _Helper(
         "({type} a, {type} n)\n{{\n"

@@ -46,6 +46,7 @@ class Values:
 
     def binary(self, expr: Binary, rank: int) -> str:
         """Return an operation on values."""
+        expr = _subtracting(expr)
         op, dtype = expr.op, expr.a.dtype
         if op in ("min", "max"):
             return self.extreme(op, self._part(expr.a, 0), self._part(expr.b, 0), dtype)
@@ -140,10 +141,22 @@ class Values:
         if low >= 0 and expr.op == ">>":
             text = f"{self._part(expr.a, UNARY)} >> {self._part(expr.b, UNARY)}"
             return ranked(text, RANK[">>"], rank)
-        if expr.op == ">>":
+        if expr.op == "<<":
             b = f"-{self._part(expr.b, UNARY)}"
-        shifted = self.call("shift", wide, a, b)
+        shifted = self.call("shift_right", wide, a, b)
         return shifted if wide == dtype else self._cut(shifted, dtype, rank)
+
+
+def _subtracting(expr: Binary) -> Binary:
+    """Return ``a + -1 * b`` as ``a - b``, and ``a + -3`` as ``a - 3``."""
+    a, b = expr.a, expr.b
+    if expr.op != "+" or not expr.dtype.startswith("int"):
+        return expr
+    if isinstance(b, Binary) and b.op == "*" and b.b == Const(-1, b.dtype):
+        return Binary("-", a, b.a)
+    if isinstance(b, Const) and dtype_range(b.dtype)[0] < b.value < 0:
+        return Binary("-", a, Const(-b.value, b.dtype))
+    return expr
 
 
 def _whole(dtype: str) -> str:

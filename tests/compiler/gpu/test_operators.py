@@ -139,10 +139,6 @@ def _flattened() -> Graph:
     return network("dense", [x, w], attrs, constant=[1])
 
 
-def _integers() -> Graph:
-    return network("matmul", [np.zeros((2, 3), np.int32), np.zeros((3, 4), np.int32)])
-
-
 def _enormous() -> Graph:
     return convolution((1, 100, 100, 1), 1, (91, 91)).graph
 
@@ -164,11 +160,6 @@ def _enormous() -> Graph:
             _flattened(),
             r"A dense on a GPU must be of matrices, and node 'dense' is of shapes \[2, 3, 4\], "
             r"\[5, 12\], \[2, 5\]: reshape them",
-        ),
-        (
-            _integers(),
-            r"A kernel computes with float32, bool so far, and a is int32: convert it before, or "
-            r"leave the operator on the processor\.",
         ),
         (
             _enormous(),

@@ -6,14 +6,16 @@ import ctypes
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from vdla.compiler.targets.gpu import METAL, Dialect, Kernel, source_of
+from vdla.compiler.gpu import GpuNetwork
+from vdla.compiler.targets.gpu import METAL, Dialect, Kernel, Parameter, source_of
 
-__all__ = ["run_as"]
+__all__ = ["network_as", "run_as"]
 
 SHIM = Path(__file__).with_name("fibres.cpp")
 
@@ -30,7 +32,10 @@ def run_as(dialect: Dialect, kernel: Kernel, *arrays: np.ndarray, folder: Path) 
     (folder / "kernel.inc").write_text(source)
     (folder / "metal_stdlib").touch()
     (name,) = re.findall(r"^(?:kernel )?void (\w+)\(", source, re.M)
-    given_to = [f"(float *)arguments[{k}]" for k in range(len(kernel.parameters))]
+    given_to = [
+        f"({dialect.type_of(parameter.buffer.dtype)} *)arguments[{k}]"
+        for k, parameter in enumerate(kernel.parameters)
+    ]
     if dialect is METAL:
         given_to += ["blockIdx", "threadIdx"]
     defined = [
@@ -59,11 +64,30 @@ def run_as(dialect: Dialect, kernel: Kernel, *arrays: np.ndarray, folder: Path) 
     )
     given = iter(arrays)
     values = [
-        np.full(p.shape, np.nan, np.float32) if p.written else np.ascontiguousarray(next(given))
-        for p in kernel.parameters
+        _unwritten(p) if p.written else np.ascontiguousarray(next(given)) for p in kernel.parameters
     ]
     (result,) = (v for p, v in zip(kernel.parameters, values, strict=True) if p.written)
     sizes = [(ctypes.c_int * 3)(*size) for size in (kernel.grid, kernel.block)]
     addresses = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
     assert ctypes.CDLL(str(library)).launch(*sizes, addresses) == 0, "threads part at a barrier"
     return result
+
+
+def network_as(
+    dialect: Dialect, made: GpuNetwork, given: Mapping[str, np.ndarray], folder: Path
+) -> dict[str, np.ndarray]:
+    """Return all arrays of a network, once its kernels have run in order as `run_as` does."""
+    arrays = {**given, **made.constants}
+    for number, call in enumerate(made.calls):
+        own = folder / str(number)  # a library is loaded once from each path
+        own.mkdir()
+        *read, written = call.arrays
+        arrays[written] = run_as(dialect, call.kernel, *(arrays[r] for r in read), folder=own)
+    return arrays
+
+
+def _unwritten(parameter: Parameter) -> np.ndarray:
+    """Return an array that nobody would mistake for the result."""
+    array = np.empty(parameter.shape, parameter.buffer.dtype)
+    array.view(np.uint8).fill(0xFF)  # of floats, NaN
+    return array

@@ -19,6 +19,16 @@ __all__ = ["INSTALL", "Report", "first_race", "watched"]
 INSTALL = "apt-get install oclgrind"
 RACE = re.compile(r"(?:Read-write|Write-write) data race at (local|global) memory")
 ELEMENT = re.compile(r"^  \w+\[\d+\] = (\S+)$", re.M)
+KINDS = {
+    "bool": "uchar",
+    "int8": "char",
+    "uint8": "uchar",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long",
+    "float32": "float",
+}
+"""What Oclgrind calls dtypes."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +63,8 @@ def watched(kernel: Kernel, *arrays: np.ndarray, folder: Path) -> Report:
     with _started(kernel, arrays, folder, subprocess.PIPE) as running:
         printed, text = running.communicate(timeout=120)
     assert running.returncode == 0, text
-    (shape,) = (p.shape for p in kernel.parameters if p.written)
-    output = np.array(ELEMENT.findall(printed), np.float32).reshape(shape)
+    (parameter,) = (p for p in kernel.parameters if p.written)
+    output = np.array(ELEMENT.findall(printed), parameter.buffer.dtype).reshape(parameter.shape)
     return Report(text.strip(), output)
 
 
@@ -83,7 +93,8 @@ def _started(
     lines = ["kernel.cl", name, *(" ".join(map(str, sizes)) for sizes in (threads, kernel.block))]
     given = iter(arrays)
     for parameter in kernel.parameters:
-        opening = f"<size={4 * parameter.buffer.total} float"
+        kind = np.dtype(parameter.buffer.dtype)
+        opening = f"<size={kind.itemsize * parameter.buffer.total} {KINDS[kind.name]}"
         if parameter.written:
             lines.append(f"{opening} fill=0 dump>")
         else:

@@ -182,6 +182,22 @@ def test_functions_of_floats(
             source_of(kernel, METAL)
 
 
+def test_metal_has_no_float64(pocl: OpenClDevice) -> None:
+    x = placeholder((5,), "float64", "x")
+    y = compute((5,), lambda i: x[i] / 3, "y")
+    s = create_schedule(y)
+    s[y].bind(s[y].axis[0], "threadIdx.x")
+    kernel = build_kernel("third", s, [x, y])
+    (found,) = pocl.build(kernel)(np.arange(5.0))
+    np.testing.assert_array_equal(found, np.arange(5.0) / 3)
+    with pytest.raises(
+        LoweringError,
+        match=r"A kernel computes with what its language has, and Metal has no float64: convert it "
+        r"before, or leave the operator on the processor\.",
+    ):
+        source_of(kernel, METAL)
+
+
 # What is refused.
 
 
