@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from vdla.arguments import sizes_by_name, whole_number
 from vdla.config import PYNQ_Z1, Config
 from vdla.errors import InputError, ModelError, VdlaWarning
-from vdla.module import Module
+from vdla.module import GPU_TARGETS, Module
 from vdla.module import load as load_module
 from vdla.runtime.modules import fingerprint, kept
 from vdla.runtime.network import Network, Progress
 
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
-    from vdla.compiler.network.runs import CompileNative
+    from vdla.compiler.network.runs import CompileGpu, CompileNative
     from vdla.compiler.ops import LoweredNode
     from vdla.compiler.tune.database import Database
 
@@ -26,8 +26,8 @@ __all__ = ["compile", "load", "read_graph"]
 RANKS = ("estimate", "cycle")
 """What may choose among schedules."""
 
-TARGETS = ("vdla", "cpu")
-"""What a network is compiled for: the accelerator and a processor beside it, or that alone."""
+TARGETS = ("vdla", "cpu", *GPU_TARGETS)
+"""What a network is compiled for: the accelerator and a processor beside it, or one thing alone."""
 
 
 def compile(
@@ -35,6 +35,7 @@ def compile(
     *,
     target: str = "vdla",
     cpu: str | None = None,
+    gpu: str | None = None,
     config: Config = PYNQ_Z1,
     bind: Mapping[str, int] | None = None,
     vthreads: int = 2,
@@ -47,7 +48,7 @@ def compile(
     lowered_as: Callable[[Mapping[str, LoweredNode]], None] | None = None,
     progress: Progress | None = None,
 ) -> Network:
-    """Compile a network for the accelerator, or for the processor alone.
+    """Compile a network for the accelerator, or for the processor or a GPU alone.
 
     What was compiled before from the same model, configuration, options and version of the
     compiler is read from the cache directory (environment variable ``VDLA_CACHE``).
@@ -59,12 +60,15 @@ def compile(
         Timeloop's or ZigZag's), the name of a built-in network, or a graph.
     target : str
         ``vdla``: what the accelerator takes goes there; ``cpu``: everything runs on the processor,
-        as machine code.
+        as machine code; ``opencl``, ``cuda`` or ``metal``: everything runs on a GPU, as kernels.
     cpu : str, optional
         The processor's level, ``host`` for this machine's or a name of
         `vdla.compiler.targets.cpu.LEVELS` such as ``armv7-neon``: what runs on the processor is
         compiled for it. By default, with the target ``cpu``, this machine's; else numpy computes
         it.
+    gpu : str, optional
+        With the target ``vdla``: ``opencl``, ``cuda`` or ``metal``. What stays off the accelerator
+        goes to a GPU as far as there are kernels for it, and the rest to the processor.
     config : Config
     bind : mapping of str to int, optional
         Sizes of an ONNX model's symbolic dimensions by name; its batch is 1 without.
@@ -96,7 +100,8 @@ def compile(
     ------
     InputError
         An argument is not of its kind, there is no virtual thread, no such rank or no such target,
-        `place` is given with the target ``cpu``, or `records` is no file of records.
+        `place`, `cpu` or `gpu` is given with a target that it does not go with, or `records` is no
+        file of records.
     DeviceError
         There is no such level of a processor, or no linker for it.
     ModelError
@@ -108,6 +113,7 @@ def compile(
     _check_names(place, without)
     place = _placed_for(target, place)
     level = _level(target, cpu)
+    kernels = _kernels(target, gpu)
     if rank not in RANKS:
         raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}: choose one.")
     known = _records(records)
@@ -121,6 +127,7 @@ def compile(
         "without": sorted(without),
         "target": target,
         "native": None if level is None else _versions(level),
+        "gpu": kernels,
     }
 
     def make() -> Module:
@@ -141,6 +148,7 @@ def compile(
             rank=measure,
             records=known,
             native=None if level is None else _native(level, known, threads),
+            gpu=None if kernels is None else _gpu(kernels, all_of_them=target != "vdla"),
             without=set(without) - of_graphs,
             lowered_as=lowered_as,
             progress=progress,
@@ -224,7 +232,7 @@ def _placed_for(target: str, place: Mapping[str, str] | None) -> Mapping[str, st
         return place
     if place:
         raise InputError(
-            f"place must be left out with the target cpu, where everything is on the processor, "
+            f"place must be left out with the target {target}, where everything is in one place, "
             f"and it is {dict(place)!r}: leave it out, or compile for the target vdla."
         )
     return {"*": "cpu"}
@@ -232,7 +240,12 @@ def _placed_for(target: str, place: Mapping[str, str] | None) -> Mapping[str, st
 
 def _level(target: str, cpu: str | None) -> str | None:
     """Return the level of the processor that code is made for; None for none."""
-    if cpu is None and target == "vdla":
+    if target in GPU_TARGETS or (cpu is None and target == "vdla"):
+        if cpu is not None:
+            raise InputError(
+                f"cpu must be left out with the target {target}, where nothing is on the "
+                f"processor, and it is {cpu!r}: leave it out, or compile for the target vdla."
+            )
         return None
     from vdla.compiler.targets.cpu import Target, host_target
 
@@ -246,6 +259,35 @@ def _native(level: str, records: Database, threads: int) -> CompileNative:
     from vdla.compiler.targets.cpu import Target
 
     return partial(compile_native, target=Target.named(level), records=records, threads=threads)
+
+
+def _kernels(target: str, gpu: str | None) -> str | None:
+    """Return the language of kernels that are made; None for none."""
+    if target in GPU_TARGETS:
+        if gpu is not None:
+            raise InputError(
+                f"gpu must be left out with the target {target}, which is one already, and it is "
+                f"{gpu!r}: leave it out."
+            )
+        return target
+    if gpu is None:
+        return None
+    if target != "vdla":
+        raise InputError(
+            f"gpu must go with the target vdla, which it is beside, not with {target}: leave gpu "
+            f"out, or compile for the target {gpu}."
+        )
+    if gpu not in GPU_TARGETS:
+        raise InputError(f"gpu must be one of {', '.join(GPU_TARGETS)}, not {gpu!r}: choose one.")
+    return gpu
+
+
+def _gpu(target: str, *, all_of_them: bool) -> CompileGpu:
+    from functools import partial
+
+    from vdla.compiler.gpu.code import compile_gpu
+
+    return partial(compile_gpu, target=target, all_of_them=all_of_them)
 
 
 def _versions(level: str) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def spread(module: Module) -> Module:
             whole = outer
         shift = buffers[whole].offset - module.buffers[whole].offset
         buffers[number] = replace(buffer, offset=buffer.offset + shift)
-    moved = replace(module, buffers=tuple(buffers), arena_bytes=end, native=None)
+    moved = replace(module, buffers=tuple(buffers), arena_bytes=end, gpu=None, native=None)
     programs = list(module.programs)
     for step in module.steps:
         if isinstance(step, Launch):

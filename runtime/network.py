@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.config import Config
-from vdla.errors import InputError
+from vdla.errors import DeviceError, InputError
 from vdla.module import Execute, Launch, Module, TensorInfo
 from vdla.module import save as save_module
 from vdla.program import Program
 from vdla.runtime.device import Counters, Device
-from vdla.runtime.devices import HARDWARE, PROCESSOR, open_device
+from vdla.runtime.devices import HARDWARE, PROCESSOR, open_device, parts_of
+from vdla.runtime.gpu import open_gpu
 from vdla.runtime.inputs import images_in, join_outputs, part_inputs
 from vdla.runtime.progress import Progress, counting
 from vdla.runtime.run import Answer, Run
@@ -113,12 +114,19 @@ class Network:
     @property
     def usual_device(self) -> str:
         """Where it runs if nobody says it."""
-        return "cycle" if self.programs else PROCESSOR
+        if self.programs:
+            return "cycle"
+        return PROCESSOR if self.module.gpu is None else self.module.gpu.target
 
     @property
     def device(self) -> Device | None:
         """The device that `to` has loaded the network onto."""
         return None if self._session is None else self._session.device
+
+    @property
+    def gpu(self) -> str | None:
+        """The GPU that `to` has loaded kernels of the network onto; None where it has not."""
+        return None if self._session is None else self._session.host.gpu
 
     def save(self, path: str | Path) -> None:
         """Write the network to a ``.vdla`` file.
@@ -148,15 +156,16 @@ class Network:
         Raises
         ------
         DeviceError
-            There is no such device, or the network does not fit its memory.
+            There is no such device, or the network does not fit its memory, or has no kernels for
+            it.
         InputError
             There is no such number of threads.
         ModuleError
             The machine code is damaged or of another network.
         """
         self.close()
-        opened = open_device(device, self.config) if isinstance(device, str) else device
-        self._session = Session(self.module, opened, threads=threads, pin=pin)
+        self._check_kernels(device)
+        self._session = _opened(self.module, device, threads=threads, pin=pin)
         return self
 
     def close(self) -> None:
@@ -251,8 +260,10 @@ class Network:
         device : str, optional
             ``functional``: results only; ``cycle``: results and exact timing; ``rtl``: the
             gateware, simulated; ``pynq``: the board; ``cpu``: the processor alone, for a network
-            with nothing on the accelerator. By default the device of `to`, or the cycle model, or
-            the processor where that is enough.
+            with nothing on the accelerator; ``opencl`` or ``cuda``: a GPU alone, or with a part of
+            its name, ``opencl:pocl``; ``cycle+opencl:pocl``: that GPU beside an accelerator. By
+            default the device of `to`, or the cycle model, or where nothing is on the accelerator
+            the GPU that the network has kernels for, or else the processor.
         check : bool
             Compare every layer with the integer interpreter, in a second run.
         progress : callable, optional
@@ -273,7 +284,7 @@ class Network:
             An input has the wrong shape or dtype, or there is none; waves are asked of another
             device, or a check of the device of `to`; there is no such number of threads.
         DeviceError
-            There is no such device.
+            There is no such device, or the network has no kernels for it.
         ModuleError
             The machine code is damaged or of another network.
         """
@@ -282,6 +293,7 @@ class Network:
                 "A check must open the device itself, to keep every layer in its memory, not use "
                 "the one of to(): name it with device=."
             )
+        self._check_kernels(device)
         at_once = self._images_at_once(device, max_images_at_once)
         parts, stacked = part_inputs(self.module, inputs, at_once)
         counts = [images_in(self.module, part) for part in parts]
@@ -294,8 +306,8 @@ class Network:
 
         def opened(module: Module, part: dict[str, Array], waves: Waves | None = None) -> Session:
             groups = groups_of(images_in(module, part), module)
-            found = open_device(device or self.usual_device, module.config, groups, waves=waves)
-            return Session(module, found, threads=threads, pin=pin)
+            name = device or self.usual_device
+            return _opened(module, name, groups, waves=waves, threads=threads, pin=pin)
 
         resident = self._session if device is None else None
         for index, outcome in enumerate(
@@ -389,10 +401,44 @@ class Network:
         batch = self.config.batch
         if device is None and self._session is not None:
             return self._session.device.images * batch
-        if device in HARDWARE:
+        if device is not None and parts_of(device)[0] in HARDWARE:
             return batch
         fitting = max(1, _MEMORY_BYTES // memory_bytes(self.module)) * batch
         return fitting if wanted is None else wanted
 
+    def _check_kernels(self, device: str | Device | None) -> None:
+        gpu = parts_of(device)[1] if isinstance(device, str) else None
+        if gpu is not None and self.module.gpu is None:
+            raise DeviceError(
+                f"A network must have kernels to run on {gpu[0]}, and {self.name} has none: "
+                f"compile it with the target {gpu[0]}, or with gpu={gpu[0]!r} beside an "
+                "accelerator."
+            )
+
     def _computing_steps(self) -> int:
         return sum(isinstance(step, (Execute, Launch)) for step in self.module.steps)
+
+
+def _opened(
+    module: Module,
+    device: str | Device,
+    images: int = 1,
+    *,
+    waves: Waves | None = None,
+    threads: int | None,
+    pin: bool,
+) -> Session:
+    """Load a module onto what a device's name says: an accelerator, and what is beside it."""
+    if not isinstance(device, str):
+        return Session(module, device, threads=threads, pin=pin)
+    accelerator, gpu = parts_of(device)
+    beside = None if gpu is None else open_gpu(*gpu)
+    opened = open_device(accelerator, module.config, images, waves=waves)
+    return Session(
+        module,
+        opened,
+        threads=threads,
+        pin=pin,
+        gpu=beside,
+        without_gpu=device == PROCESSOR,
+    )

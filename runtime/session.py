@@ -20,8 +20,9 @@ from vdla.errors import DeviceError, VdlaError
 from vdla.module import Execute, Launch, Module, Pack, Relayout, Step, Unpack
 from vdla.runtime.blocked import pack, unpack
 from vdla.runtime.device import Bytes, Counters, Device
-from vdla.runtime.devices.compiled import CompiledRun
 from vdla.runtime.devices.host import Host
+from vdla.runtime.devices.host_run import HostRun
+from vdla.runtime.gpu import GpuDevice
 from vdla.runtime.inputs import images_in
 
 __all__ = ["Outcome", "Session", "Timing", "groups_of", "memory_bytes"]
@@ -29,7 +30,7 @@ __all__ = ["Outcome", "Session", "Timing", "groups_of", "memory_bytes"]
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]
 Progress = Callable[[str], None]
-_Work = Step | CompiledRun
+_Work = Step | HostRun
 
 
 def _quiet(doing: str) -> None:
@@ -122,16 +123,18 @@ class Session:
         On how many threads the processor's machine code runs; by default one a core.
     pin : bool
         Bind each of them but the caller's to a CPU of its own.
+    gpu, without_gpu
+        As `vdla.runtime.devices.host.Host` takes them.
 
     Warns
     -----
     VdlaWarning
-        The machine code is for another processor; numpy takes its place.
+        The machine code is for another processor, or there is no GPU; numpy takes its place.
 
     Raises
     ------
     DeviceError
-        The network does not fit the memory.
+        The network does not fit the memory, or its kernels are not for the GPU that is given.
     InputError
         There is no such number of threads.
     ModuleError
@@ -139,12 +142,19 @@ class Session:
     """
 
     def __init__(
-        self, module: Module, device: Device, *, threads: int | None = None, pin: bool = False
+        self,
+        module: Module,
+        device: Device,
+        *,
+        threads: int | None = None,
+        pin: bool = False,
+        gpu: GpuDevice | None = None,
+        without_gpu: bool = False,
     ) -> None:
         self.module = module
         self.device = device
         try:
-            self.host = Host(module, threads=threads, pin=pin)
+            self.host = Host(module, threads=threads, pin=pin, gpu=gpu, without_gpu=without_gpu)
             self.base = device.allocate(module.arena_bytes)
             for segment in module.segments:
                 device.write(self.base + segment.offset, segment.data)
@@ -338,8 +348,8 @@ class _Pass:
         self.outcome.counters.append(session.device.counters())
 
     def _execute(self, step: _Work) -> None:
-        assert isinstance(step, (Execute, CompiledRun))
-        for layer in step.layers if isinstance(step, CompiledRun) else (step.layer,):
+        assert isinstance(step, (Execute, HostRun))
+        for layer in step.layers if isinstance(step, HostRun) else (step.layer,):
             self._progress(self._session.module.layers[layer].name)
         with self._timing.spending("processor"):
             self.outcome.values |= self._session.host.execute(step, self.outcome.values)
@@ -373,9 +383,9 @@ def _parts(
 ) -> tuple[tuple[_Work, ...], tuple[_Work, ...], tuple[_Work, ...]]:
     """Return what can be done before the device is free, what needs it, and what can follow it."""
     begin = 0
-    while begin < len(steps) and isinstance(steps[begin], (Execute, CompiledRun, Pack)):
+    while begin < len(steps) and isinstance(steps[begin], (Execute, HostRun, Pack)):
         begin += 1
     end = len(steps)
-    while end > begin and isinstance(steps[end - 1], (Execute, CompiledRun, Unpack)):
+    while end > begin and isinstance(steps[end - 1], (Execute, HostRun, Unpack)):
         end -= 1
     return steps[:begin], steps[begin:end], steps[end:]

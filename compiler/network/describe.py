@@ -6,7 +6,7 @@ from vdla.compiler.graph import Graph, Node, Tensor
 from vdla.module import Layer, TensorInfo
 
 from .host import host_params
-from .placement import CPU
+from .placement import VDLA
 
 __all__ = ["describe_layer", "describe_tensor"]
 
@@ -29,7 +29,7 @@ def describe_tensor(tensor: Tensor) -> TensorInfo:
 def describe_layer(
     graph: Graph, node: Node, device: str, *, macs: int, fused_into: str = ""
 ) -> Layer:
-    """Return a node as the module holds it, with the integer parameters that the cpu needs."""
+    """Return a node as the module holds it, with the integer parameters that numpy needs."""
     return Layer(
         name=node.name,
         op=node.op,
@@ -39,5 +39,5 @@ def describe_layer(
         device=device,
         macs=macs,
         fused_into=fused_into,
-        params=host_params(graph, node) if device == CPU else {},
+        params={} if device == VDLA else host_params(graph, node),
     )

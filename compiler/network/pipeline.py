@@ -17,10 +17,10 @@ from .describe import describe_layer, describe_tensor
 from .fusion import fuse_additions
 from .layout import lay_out
 from .memory import aligned, place_buffers
-from .placement import VDLA, devices, is_view
+from .placement import GPU, VDLA, devices, is_view
 from .prepare import prepare
 from .programs import emit_programs, gather_constants
-from .runs import CompileNative, processor_runs
+from .runs import CompileGpu, CompileNative, processor_runs
 
 __all__ = ["PASSES", "compile_graph"]
 
@@ -49,6 +49,7 @@ def compile_graph(
     rank: Measure | None = None,
     records: Database | None = None,
     native: CompileNative | None = None,
+    gpu: CompileGpu | None = None,
     without: Collection[str] = (),
     lowered_as: Callable[[Mapping[str, LoweredNode]], None] | None = None,
     progress: Progress | None = None,
@@ -65,7 +66,8 @@ def compile_graph(
     5. edges get layouts, runs of VDLA operators become programs, copies go between;
     6. the arena is planned: constants, activations that share memory, micro-ops;
     7. schedules become instructions, and those of a run one program;
-    8. runs of operators on the processor become functions of a library, if that is asked for.
+    8. runs of operators that stay off VDLA become kernels for a GPU, if that is asked for;
+    9. runs of the others, on the processor, become functions of a library, if that is asked for.
 
     Parameters
     ----------
@@ -83,6 +85,8 @@ def compile_graph(
         Schedules to take, before those that come with vdla.
     native : callable, optional
         Compiles runs of operators on the processor; without, they are left to numpy.
+    gpu : callable, optional
+        Compiles runs of operators off VDLA to kernels, as far as there are some for them.
     without : collection of str
         Keys of `PASSES` to leave out.
     lowered_as : callable, optional
@@ -135,7 +139,12 @@ def compile_graph(
     )
 
     _check_memory(graph, programs, end, config)
-    runs = processor_runs(graph, layout.steps) if native is not None else []
+    runs = processor_runs(graph, layout.steps)
+    kernels = gpu(graph, runs) if gpu is not None else None
+    if kernels is not None:
+        on_gpu = {graph.nodes[index].name for run in kernels.runs for index in run.layers}
+        runs = processor_runs(graph, layout.steps, on_gpu)
+        placed = {**placed, **dict.fromkeys(on_gpu, GPU)}
     code = native(graph, runs) if native is not None and runs else None
     segments = [Segment(0, constants.image)] if constants.image.size else []
     memory = MemoryUse(
@@ -177,6 +186,7 @@ def compile_graph(
         memory=memory,
         per_image=graph.per_image,
         native=code,
+        gpu=kernels,
     )
 
 

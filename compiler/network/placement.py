@@ -13,10 +13,11 @@ from vdla.errors import ModelError
 
 from .host import host_refusal
 from .joining import join_refusal
-from .wishes import CPU, VDLA, check_possible, check_wishes, meant_by, wishes_of
+from .wishes import CPU, GPU, VDLA, check_possible, check_wishes, meant_by, wishes_of
 
 __all__ = [
     "CPU",
+    "GPU",
     "VDLA",
     "Placement",
     "devices",

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.cpu.target import Target
 from vdla.compiler.tune.database import Database
-from vdla.module import Execute, Native, NativeRun, Step
+from vdla.module import Execute, Gpu, Native, NativeRun, Step
 
-__all__ = ["CompileNative", "compile_native", "processor_runs"]
+__all__ = ["CompileGpu", "CompileNative", "compile_native", "processor_runs"]
 
 CompileNative = Callable[[Graph, Sequence[Sequence[Node]]], Native]
 """Compiles runs of operators to machine code."""
+CompileGpu = Callable[[Graph, Sequence[Sequence[Node]]], Gpu | None]
+"""Compiles runs of operators to kernels, as far as there are some; None where there are none."""
 
 
-def processor_runs(graph: Graph, steps: Sequence[Step]) -> list[list[Node]]:
+def processor_runs(
+    graph: Graph, steps: Sequence[Step], without: Collection[str] = ()
+) -> list[list[Node]]:
     """Return the operators that steps execute on the processor one right after the other.
 
     Before: ``execute a; execute b; pack b; launch c; unpack c; execute d``. After:
-    ``[a, b], [d]``.
+    ``[a, b], [d]``; without b, ``[a], [d]``.
     """
     runs: list[list[Node]] = []
     following = False
     for step in steps:
-        if isinstance(step, Execute):
+        node = graph.nodes[step.layer] if isinstance(step, Execute) else None
+        if node is not None and node.name not in without:
             if not following:
                 runs.append([])
-            runs[-1].append(graph.nodes[step.layer])
-        following = isinstance(step, Execute)
+            runs[-1].append(node)
+        following = node is not None and node.name not in without
     return runs
 
 

@@ -8,9 +8,11 @@ from fnmatch import fnmatchcase
 from vdla.compiler.graph import Graph
 from vdla.errors import ModelError
 
-__all__ = ["CPU", "VDLA", "check_possible", "check_wishes", "meant_by", "wishes_of"]
+__all__ = ["CPU", "GPU", "VDLA", "check_possible", "check_wishes", "meant_by", "wishes_of"]
 
 CPU, VDLA = "cpu", "vdla"
+GPU = "gpu"
+"""Where what was meant for the cpu goes as far as there are kernels; nothing is asked to."""
 
 
 def meant_by(graph: Graph, key: str) -> list[str]:

@@ -15,6 +15,7 @@ from vdla.runtime.cli.options import (
     CompiledForOption,
     ConfigOption,
     CpuOption,
+    GpuOption,
     JsonOption,
     LabelsOption,
     ModelArgument,
@@ -41,6 +42,7 @@ def build(
     ],
     target: CompiledForOption = Target.vdla,
     cpu: CpuOption = None,
+    gpu: GpuOption = None,
     bind: BindOption = None,
     place: PlaceOption = None,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -62,6 +64,7 @@ def build(
             model,
             target=(target or Target.vdla).value,
             cpu=cpu,
+            gpu=None if gpu is None else gpu.value,
             config=settings,
             bind=read_bind(bind),
             place=read_place(place),
@@ -85,11 +88,14 @@ def build(
                 "config": settings.name,
                 "config_hash": f"{settings.hash:016x}",
                 "cpu": level,
+                "gpu": None if network.module.gpu is None else network.module.gpu.target,
             }
         )
     else:
-        machines = [settings.name] if network.programs or level is None else []
-        machines += [] if level is None else [level]
+        kernels = None if network.module.gpu is None else network.module.gpu.target
+        alone = not network.programs and (level or kernels)
+        machines = [] if alone else [settings.name]
+        machines += [name for name in (level, kernels) if name is not None]
         typer.echo(
             f"{output}: {output.stat().st_size:,} bytes for {' and '.join(machines)}, "
             f"in {seconds:.1f} s"

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from vdla.module import GPU_TARGETS
 from vdla.runtime.cli.inputs import given_inputs
-from vdla.runtime.cli.opencl import run_opencl
+from vdla.runtime.cli.kernels import emit_kernels, run_kernels
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     BindOption,
     CheckOption,
+    CompiledForOption,
     CpuOption,
+    EmitOption,
     ImageOption,
     InputOption,
     JsonOption,
@@ -21,8 +24,7 @@ from vdla.runtime.cli.options import (
     PinOption,
     RecordsOption,
     RunDeviceOption,
-    RunTarget,
-    RunTargetOption,
+    Target,
     ThreadsOption,
     read_bind,
     read_config,
@@ -81,7 +83,7 @@ def execute(
         ),
     ] = None,
     device: RunDeviceOption = None,
-    target: RunTargetOption = None,
+    target: CompiledForOption = None,
     cpu: CpuOption = None,
     bind: BindOption = None,
     records: RecordsOption = None,
@@ -94,13 +96,15 @@ def execute(
     fst: FstOption = None,
     window: WindowOption = None,
     trace: TraceOption = None,
+    emitted: EmitOption = None,
 ) -> None:
     """Run a compiled network on a device; with --target or --cpu, compile it first."""
     if sum(given is not None for given in (image, images, input_file)) > 1:
         raise typer.BadParameter("--image, --images and --input exclude each other")
     if images is not None and (check or vcd or fst or trace):
         raise typer.BadParameter("--images goes with neither --check nor waves: use --image")
-    if target is RunTarget.opencl:
+    on_gpu = target is not None and target.value in GPU_TARGETS
+    if target is not None and on_gpu:
         others = {
             "--images": images,
             "--config": config,
@@ -115,9 +119,17 @@ def execute(
             "--trace": trace,
         }
         if wrong := [name for name, value in others.items() if value]:
-            raise typer.BadParameter(f"{', '.join(wrong)}: not with --target opencl")
-        run_opencl(file, image, input_file, device, read_bind(bind), labels, as_json=as_json)
+            raise typer.BadParameter(f"{', '.join(wrong)}: not with --target {target.value}")
+        network = _network(file, target, cpu, bind, config, records, threads)
+        if labels is not None:
+            network = network.labelled(read_labels(labels))
+        if emitted is not None:
+            emit_kernels(network, emitted, as_json=as_json)
+        else:
+            run_kernels(network, target.value, device, image, input_file, as_json=as_json)
         return
+    if emitted is not None:
+        raise typer.BadParameter("--emit-source: only with --target opencl, cuda or metal")
     waves = waves_of(vcd, fst, window, device or "cycle", traced=trace is not None)
     traced = trace_of(trace, window, device or "cycle")
     host = (device or "").removeprefix("pynq@")
@@ -133,7 +145,7 @@ def execute(
         options += ["--check"] * check + ["--pin"] * pin
         run_on_board(host, Path(file), given, options, as_json=as_json)
         return
-    if target is RunTarget.cpu:
+    if target is Target.cpu:
         device = device or PROCESSOR
     if images is not None:
         place = device or network.usual_device
@@ -159,7 +171,7 @@ def _is_compiled(file: str) -> bool:
 
 def _network(
     file: str,
-    target: RunTarget | None,
+    target: Target | None,
     cpu: str | None,
     bind: list[str] | None,
     config: str | None,
@@ -179,7 +191,7 @@ def _network(
     with progress_bar("compiling") as progress:
         return api.compile(
             file,
-            target=(target or RunTarget.vdla).value,
+            target=(target or Target.vdla).value,
             cpu=cpu,
             config=read_config(config or DEFAULT_CONFIG),
             bind=read_bind(bind),

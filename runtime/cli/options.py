@@ -20,6 +20,8 @@ __all__ = [
     "CpuOption",
     "Device",
     "DeviceOption",
+    "EmitOption",
+    "GpuOption",
     "ImageOption",
     "InputOption",
     "JsonOption",
@@ -32,8 +34,8 @@ __all__ = [
     "RankOption",
     "RecordsOption",
     "RunDeviceOption",
-    "RunTarget",
-    "RunTargetOption",
+    "Target",
+    "CompiledForOption",
     "Target",
     "TargetOption",
     "ThreadsOption",
@@ -110,8 +112,9 @@ RunDeviceOption = Annotated[
         "--device",
         metavar="NAME",
         help=f"{_DEVICES}; cpu: the processor alone. Without, cycle, or cpu where nothing is on "
-        "the accelerator. With --target opencl, a part of the name of an OpenCL device; without, "
-        "a GPU, or else the first.",
+        "the accelerator; opencl or cuda, or a part of its name behind it, opencl:NAME: a GPU "
+        "alone; cycle+opencl: beside an accelerator. With --target opencl or cuda, a part of the "
+        "name of such a device; without, a GPU, or else the first.",
     ),
 ]
 
@@ -121,6 +124,9 @@ class Target(str, Enum):
 
     vdla = "vdla"
     cpu = "cpu"
+    opencl = "opencl"
+    cuda = "cuda"
+    metal = "metal"
 
 
 CompiledForOption = Annotated[
@@ -128,25 +134,35 @@ CompiledForOption = Annotated[
     typer.Option(
         "--target",
         help="vdla: what the accelerator takes goes there; cpu: everything is machine code for "
-        "the processor.",
+        "the processor; opencl, cuda, metal: everything is kernels for a GPU.",
     ),
 ]
 
 
-class RunTarget(str, Enum):
-    """What a network is compiled for where it runs at once."""
-
-    vdla = "vdla"
-    cpu = "cpu"
-    opencl = "opencl"
-
-
-RunTargetOption = Annotated[
-    RunTarget | None,
+EmitOption = Annotated[
+    Path | None,
     typer.Option(
-        "--target",
-        help="vdla: what the accelerator takes goes there; cpu: everything is machine code for "
-        "the processor; opencl: everything is kernels in float32, for a GPU.",
+        "--emit-source",
+        metavar="DIR",
+        help="With --target opencl, cuda or metal: write the kernels, weights and a list of calls "
+        "there, and run nothing.",
+    ),
+]
+
+
+class Kernels(str, Enum):
+    """The languages of kernels."""
+
+    opencl = "opencl"
+    cuda = "cuda"
+    metal = "metal"
+
+
+GpuOption = Annotated[
+    Kernels | None,
+    typer.Option(
+        "--gpu",
+        help="Make kernels of what stays off the accelerator, as far as there are some for it.",
     ),
 ]
 CpuOption = Annotated[

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from vdla.config import Config
 from vdla.errors import DeviceError, InputError
+from vdla.module import GPU_TARGETS
 from vdla.runtime.device import Device
 from vdla.runtime.waves import Waves
 
-__all__ = ["HARDWARE", "NAMES", "PROCESSOR", "open_device"]
+__all__ = ["HARDWARE", "NAMES", "PROCESSOR", "open_device", "parts_of"]
 
 NAMES = ("cycle", "functional", "rtl")
 """Simulators, which every machine has or can install."""
@@ -15,8 +16,31 @@ NAMES = ("cycle", "functional", "rtl")
 HARDWARE = frozenset({"pynq"})
 """Those with one memory, however many images there are."""
 
+_DRIVEN = ("cuda", "opencl")
+"""GPUs that Python reaches, by the language of their kernels."""
+
 PROCESSOR = "cpu"
 """No accelerator: what networks run on of which nothing was compiled for one."""
+
+
+def parts_of(name: str) -> tuple[str, tuple[str, str | None] | None]:
+    """Return the accelerator of a device's name, and the GPU beside it.
+
+    Before: ``"cycle+opencl:pocl"``. After: ``"cycle", ("opencl", "pocl")``. A GPU alone,
+    ``"opencl"``, has no accelerator: ``"cpu", ("opencl", None)``.
+    """
+    accelerator, plus, gpu = name.partition("+")
+    if not plus and name.partition(":")[0] in GPU_TARGETS:
+        accelerator, plus, gpu = PROCESSOR, "+", name
+    if not plus:
+        return name, None
+    target, _, part = gpu.partition(":")
+    if target not in GPU_TARGETS:
+        raise DeviceError(
+            f"A GPU beside an accelerator must be one of {', '.join(_DRIVEN)}, not {target!r}: "
+            "name it as in cycle+opencl, or cycle+opencl:NAME for one of several."
+        )
+    return accelerator, (target, part or None)
 
 
 def open_device(
@@ -72,5 +96,5 @@ def open_device(
             f"Only vdla run reaches a board over the network, and {name!r} is one: on the board "
             "itself, after sudo -i, its name is pynq."
         )
-    known = ", ".join((*NAMES, *sorted(HARDWARE), PROCESSOR))
+    known = ", ".join((*NAMES, *sorted(HARDWARE), PROCESSOR, *_DRIVEN))
     raise DeviceError(f"A device must be one of {known}, not {name!r}.")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping
-from threading import Lock
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,40 +14,18 @@ from vdla.module import Module, Native, NativeRun
 from vdla.processor import available_cores
 from vdla.runtime.native import Call, Library, aligned
 
+from .host_run import HostRun, Turn
+
 __all__ = ["CompiledRun", "load_runs"]
 
 Array = NDArray[Any]
 
 
-class Turn:
-    """A lock that nobody holds in a child of this process, whoever held it as it forked."""
-
-    _every: WeakSet[Turn] = WeakSet()
-
-    def __init__(self) -> None:
-        self.renew()
-        Turn._every.add(self)
-
-    def renew(self) -> None:
-        """Put a free lock in place."""
-        self.lock = Lock()
-
-    @classmethod
-    def renew_all(cls) -> None:
-        """Put free locks in place of all there are."""
-        for turn in cls._every:
-            turn.renew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=Turn.renew_all)
-
-
-class CompiledRun:
+class CompiledRun(HostRun):
     """A run of layers as a function that is bound to memory of its own, once.
 
     Images are copied in and results out: a copy takes less than the checks of a binding, and asks
-    nothing of how a caller's arrays lie. Threads of a caller take turns.
+    nothing of how a caller's arrays lie.
 
     Parameters
     ----------
@@ -77,9 +52,7 @@ class CompiledRun:
         arena: Array,
         turn: Turn,
     ) -> None:
-        self.layers = run.layers
-        self._turn = turn
-        self._per_image = module.per_image
+        super().__init__(run, module, turn)
         tensors = module.tensors
         self._inputs = {n: aligned(tensors[n].shape, tensors[n].dtype) for n in run.inputs}
         self._outputs = {n: aligned(tensors[n].shape, tensors[n].dtype) for n in run.outputs}
@@ -92,34 +65,12 @@ class CompiledRun:
                 f"{error} Compile the network again."
             ) from None
 
-    def execute(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return what the run's layers give to those behind them, by tensor.
-
-        Parameters
-        ----------
-        values : mapping of str to array
-            Activations in host memory, (n, ...) each; of the network's own shapes where images
-            may not share a pass.
-        """
-        with self._turn.lock:
-            return self._execute(values)
-
-    def _execute(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        if not self._per_image:
-            self._once(values)
-            return {name: held.copy() for name, held in self._outputs.items()}
-        images = len(values[next(iter(self._inputs))])
-        results = {n: np.empty((images, *o.shape[1:]), o.dtype) for n, o in self._outputs.items()}
-        for k in range(images):
-            self._once({name: values[name][k : k + 1] for name in self._inputs})
-            for name, held in self._outputs.items():
-                results[name][k : k + 1] = held
-        return results
-
-    def _once(self, values: Mapping[str, Array]) -> None:
+    def once(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the outputs for one image, in memory that the next call writes."""
         for name, held in self._inputs.items():
             np.copyto(held, values[name], casting="no")
         self._call()
+        return self._outputs
 
 
 def load_runs(module: Module, *, threads: int | None, pin: bool) -> tuple[CompiledRun, ...]:

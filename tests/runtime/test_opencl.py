@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from vdla.compiler.gpu.code import kernel_code
 from vdla.compiler.targets.gpu import Kernel, build_kernel
 from vdla.compiler.te import compute, create_schedule, placeholder
 from vdla.errors import DeviceError, InputError
-from vdla.runtime import opencl
 from vdla.runtime.opencl import OpenClDevice
 
 
@@ -92,14 +93,12 @@ def test_arrays_of_another_kind(arrays: list[Any], text: str, pocl: OpenClDevice
         pocl.build(added())(*arrays)
 
 
-def test_source_that_the_compiler_refuses(
-    pocl: OpenClDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opencl, "source_of", lambda kernel, dialect: "__kernel void f(")
+def test_source_that_the_compiler_refuses(pocl: OpenClDevice) -> None:
+    code = kernel_code(added(), "opencl")
     with pytest.raises(
         DeviceError, match=r"must be what the device's compiler takes, and .* refuses added: "
     ):
-        pocl.build(added())
+        pocl.load(replace(code, source="__kernel void f("))
 
 
 def test_a_block_that_the_device_has_no_room_for(

@@ -17,7 +17,7 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.cpu import host_target
 from vdla.errors import DeviceError, InputError, ModelError
-from vdla.runtime.devices.compiled import Turn
+from vdla.runtime.devices.host_run import Turn
 from vdla.runtime.devices.processor import ProcessorDevice
 from vdla.runtime.network import Network
 
@@ -121,7 +121,15 @@ def test_a_network_with_programs_needs_an_accelerator() -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"target": "gpu"}, InputError, r"target must be one of vdla, cpu, not 'gpu': choose one"),
+        (
+            {"target": "gpu"},
+            InputError,
+            "target must be one of vdla, cpu, opencl, cuda, metal, not 'gpu': choose one",
+        ),
+        ({"target": "opencl", "cpu": "host"}, InputError, "cpu must be left out with the target"),
+        ({"target": "opencl", "gpu": "cuda"}, InputError, "gpu must be left out with the target"),
+        ({"target": "cpu", "gpu": "cuda"}, InputError, "gpu must go with the target vdla"),
+        ({"gpu": "vulkan"}, InputError, "gpu must be one of opencl, cuda, metal, not 'vulkan'"),
         ({"target": "cpu", "place": {"stem": "cpu"}}, InputError, "place must be left out with"),
         ({"cpu": "i386"}, DeviceError, "A CPU target must be one of .*armv7-neon, not 'i386'"),
     ],

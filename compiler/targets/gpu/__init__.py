@@ -9,7 +9,7 @@ from __future__ import annotations
 from .build import build_kernel
 from .dialect import CUDA, DIALECTS, METAL, OPENCL, Dialect
 from .kernel import Kernel, Parameter
-from .source import source_of
+from .source import entry_name, source_of
 
 __all__ = [
     "CUDA",
@@ -20,5 +20,6 @@ __all__ = [
     "Kernel",
     "Parameter",
     "build_kernel",
+    "entry_name",
     "source_of",
 ]

@@ -27,11 +27,20 @@ from .names import Names
 from .shared_values import load_call, merged_loads, used_again
 from .sums import sum_fits, summed_from_zero
 
-__all__ = ["source_of"]
+__all__ = ["entry_name", "source_of"]
 
 _Loops = tuple[tuple[Var, Expr], ...]
 _WIDTH = 80
 """Characters of an assignment that a line holds."""
+
+
+def entry_name(kernel: Kernel) -> str:
+    """Return what a kernel's function is called in its source."""
+    return _named(Names(), kernel)
+
+
+def _named(names: Names, kernel: Kernel) -> str:
+    return names.of(kernel, f"{kernel.name}_kernel")
 
 
 def source_of(kernel: Kernel, dialect: Dialect = OPENCL) -> str:
@@ -57,7 +66,7 @@ class _Writer:
     def text(self) -> str:
         """Return the whole source."""
         kernel, names = self._kernel, self._names
-        function = names.of(kernel, f"{kernel.name}_kernel")
+        function = _named(names, kernel)
         given = [self._parameter(k, one) for k, one in enumerate(kernel.parameters)]
         parameters = ",\n    ".join([*given, *self._dialect.places])
         for buffer in (*kernel.shared, *kernel.registers):

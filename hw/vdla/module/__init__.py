@@ -6,6 +6,7 @@ It loads with numpy and the standard library alone: this is all that a board rea
 from __future__ import annotations
 
 from .file import FORMAT_VERSION, load, save
+from .gpu import GPU_TARGETS, Gpu, GpuArgument, GpuCall, GpuKernel, GpuRegion, GpuRun
 from .native import Native, NativeRun
 from .parts import (
     Buffer,
@@ -25,8 +26,15 @@ from .parts import (
 
 __all__ = [
     "FORMAT_VERSION",
+    "GPU_TARGETS",
     "Buffer",
     "Execute",
+    "Gpu",
+    "GpuArgument",
+    "GpuCall",
+    "GpuKernel",
+    "GpuRegion",
+    "GpuRun",
     "Launch",
     "Layer",
     "MemoryUse",

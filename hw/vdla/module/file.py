@@ -18,7 +18,7 @@ import vdla
 from vdla.config import Config
 from vdla.errors import ModuleError, VdlaError
 
-from .faults import native_fault
+from .faults import gpu_fault, native_fault
 from .manifest import from_manifest, to_manifest
 from .parts import Module
 
@@ -98,7 +98,7 @@ def load(path: str | Path, config: Config | None = None) -> Module:
             arrays = [_array(archive.read(_member(i))) for i in range(len(archive.namelist()) - 1)]
         module = from_manifest(manifest, arrays)
         stored = manifest["config_hash"]
-        fault = native_fault(module)
+        fault = native_fault(module) or gpu_fault(module)
     except ModuleError:
         raise
     except (

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vdla.config import Config
 from vdla.program import Program
 
+from .gpu import Gpu, GpuArgument, GpuCall, GpuKernel, GpuRegion, GpuRun
 from .native import Native, NativeRun
 from .parts import (
     Buffer,
@@ -103,6 +104,8 @@ def to_manifest(module: Module) -> tuple[dict[str, Any], list[Array]]:
         "labels": module.labels,
         "native": None if module.native is None else _from_native(module.native),
     }
+    if module.gpu is not None:
+        manifest["gpu"] = _from_gpu(module.gpu)
     return writer.value(manifest), writer.arrays
 
 
@@ -141,6 +144,7 @@ def from_manifest(manifest: Mapping[str, Any], arrays: Sequence[Array]) -> Modul
         per_image=found["per_image"],
         labels=found["labels"],
         native=None if found["native"] is None else _to_native(found["native"]),
+        gpu=_to_gpu(found["gpu"]) if "gpu" in found else None,
     )
 
 
@@ -168,3 +172,42 @@ def _to_native(values: dict[str, Any]) -> Native:
         constants=values["constants"],
         runs=tuple(NativeRun(**run) for run in values["runs"]),
     )
+
+
+def _from_gpu(gpu: Gpu) -> dict[str, Any]:
+    return {
+        "target": gpu.target,
+        "kernels": [asdict(kernel) for kernel in gpu.kernels],
+        # Pairs, for a tensor may be called what stands for an array.
+        "runs": [
+            {
+                **vars(run),
+                "calls": [asdict(call) for call in run.calls],
+                "constants": list(run.constants.items()),
+                "regions": [(name, asdict(region)) for name, region in run.regions.items()],
+            }
+            for run in gpu.runs
+        ],
+    }
+
+
+def _to_gpu(values: dict[str, Any]) -> Gpu:
+    return Gpu(
+        target=values["target"],
+        kernels=tuple(map(_to_gpu_kernel, values["kernels"])),
+        runs=tuple(map(_to_gpu_run, values["runs"])),
+    )
+
+
+def _to_gpu_kernel(values: dict[str, Any]) -> GpuKernel:
+    arguments = tuple(GpuArgument(**one) for one in values["arguments"])
+    return GpuKernel(**{**values, "arguments": arguments})
+
+
+def _to_gpu_run(values: dict[str, Any]) -> GpuRun:
+    made = {
+        "calls": tuple(GpuCall(**one) for one in values["calls"]),
+        "constants": dict(values["constants"]),
+        "regions": {name: GpuRegion(**one) for name, one in values["regions"]},
+    }
+    return GpuRun(**{**values, **made})

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vdla.config import Config
 from vdla.program import Program
 
+from .gpu import Gpu
 from .native import Native
 
 __all__ = [
@@ -76,11 +77,11 @@ class Layer:
     attrs : mapping
         Attributes of the operator: numbers, strings and tuples of them.
     device : str
-        ``vdla`` or ``cpu``.
+        ``vdla``, ``cpu`` or ``gpu``.
     macs : int
         True multiply-accumulates of one image, padding left out.
     params : mapping
-        Integer parameters of an operator on the cpu: numbers, tuples, arrays.
+        Integer parameters of an operator off the accelerator: numbers, tuples, arrays.
     fused_into : str
         The layer whose instructions compute this one as well; empty for a layer of its own.
     """
@@ -233,6 +234,8 @@ class Module:
         What each class is called; empty where nobody has said it.
     native : Native or None
         Machine code for layers on the processor; without, they run in numpy.
+    gpu : Gpu or None
+        Kernels for the layers on a GPU; without one they run in numpy.
     """
 
     name: str
@@ -250,6 +253,7 @@ class Module:
     per_image: bool = True
     labels: tuple[str, ...] = ()
     native: Native | None = None
+    gpu: Gpu | None = None
 
     def with_config(self, config: Config) -> Module:
         """Return the module on a configuration of the same hash: another clock, say."""

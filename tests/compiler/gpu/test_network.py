@@ -21,8 +21,8 @@ from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.gpu import CUDA, METAL, Dialect
 from vdla.compiler.zoo.builder import Builder
 from vdla.errors import LoweringError
+from vdla.runtime.gpu_network import place_network
 from vdla.runtime.opencl import OpenClDevice
-from vdla.runtime.opencl_network import OpenClNetwork
 
 Array = np.ndarray
 
@@ -70,7 +70,7 @@ def test_an_operator_equals_the_interpreter(op: str, pocl: OpenClDevice) -> None
         given = dict(zip(case.graph.inputs, case.values, strict=True))
         with np.errstate(all="ignore"):
             want = Interpreter(case.graph).run(given)["out"]
-        _close(OpenClNetwork(made, pocl).run(given)["out"], want, str(case))
+        _close(place_network(made, pocl).run(given)["out"], want, str(case))
 
 
 @pytest.mark.parametrize("dialect", [CUDA, METAL], ids=lambda dialect: dialect.name)
@@ -152,7 +152,7 @@ def _peer(model: onnx.ModelProto, values: Mapping[str, Array]) -> list[Array]:
 
 def _check(graph: Graph, model: onnx.ModelProto, device: OpenClDevice) -> None:
     values = _image(graph)
-    ran = OpenClNetwork(compile_network(graph), device)
+    ran = place_network(compile_network(graph), device)
     for _ in range(2):  # the second time over what the first has left
         for found, want in zip(ran.run(values).values(), _peer(model, values), strict=True):
             assert found.shape == want.shape

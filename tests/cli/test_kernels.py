@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +63,69 @@ def test_what_does_not_run_as_kernels(
     said = refused("digits", *ON_POCL)
     assert "No kernel can be made of conv2d" in said
     assert " is int8: convert it before, or leave the operator on the processor." in said
-    compiled = tmp_path / "small.vdla"
-    assert "--target opencl compiles a model, not a compiled file" in refused(compiled, *ON_POCL)
+    only = "--emit-source: only with --target opencl, cuda or metal"
+    assert only in refused(model, "--emit-source", tmp_path / "source")
+    assert "Kernels must be for opencl or cuda to run from Python, not for metal: write its " in (
+        refused(model, "--target", "metal")
+    )
     assert "--threads, --check" in refused(model, *ON_POCL, "--check", "--threads", "2")
     given = import_onnx(model).tensors[import_onnx(model).inputs[0]].shape[1:]
     np.save(tmp_path / "three.npy", np.zeros((3, *given), np.float32))
     said = refused(model, *ON_POCL, "--input", tmp_path / "three.npy")
     assert "--input must hold a multiple of 2 images" in said
+
+
+def test_a_compiled_file_runs_without_the_compiler(
+    vdla_command: Any, model: Path, tmp_path: Path, pocl: OpenClDevice
+) -> None:
+    compiled, images = tmp_path / "small.vdla", tmp_path / "images.npy"
+    graph = import_onnx(model)
+    (name,) = graph.inputs
+    given = np.random.default_rng(6).normal(size=graph.tensors[name].shape).astype(np.float32)
+    np.save(images, given)
+    report = json.loads(
+        vdla_command("compile", model, "-o", compiled, "--target", "opencl", "--json").out
+    )
+    assert (report["gpu"], report["cpu"]) == ("opencl", None)
+    assert (
+        " for opencl, in "
+        in vdla_command("compile", model, "-o", compiled, "--target", "opencl").out
+    )
+    program = """
+import json, sys
+from vdla.runtime.cli.app import app
+before = {*sys.modules}
+try:
+    app()
+except SystemExit as end:
+    assert not end.code, end.code
+loaded = {*sys.modules} - before
+print(json.dumps([m for m in loaded if m.startswith(("vdla.compiler", "llvmlite", "onnx"))]))
+"""
+    found = {}
+    for target in (["--target", "opencl", "--device", "portable"], []):
+        command = ["run", str(compiled), *target, "--input", str(images), "--json"]
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *command], capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+        text, _, modules = ended.stdout.strip().rpartition("\n")
+        assert json.loads(modules) == []
+        found[len(target)] = json.loads(text)["classes"][-1]
+    (want,) = Interpreter(graph).run({name: given}).values()
+    assert [best["class"] for best in found[4]] == want[-1].argsort()[::-1][:5].tolist()
+    said = vdla_command("run", compiled, "--target", "cuda")
+    assert said.code != 0
+
+
+def test_source_is_written_for_every_language_without_a_device(
+    vdla_command: Any, model: Path, tmp_path: Path
+) -> None:
+    for target in ("opencl", "cuda", "metal"):
+        folder = tmp_path / target
+        arguments = ("run", model, "--target", target, "--emit-source", folder)
+        report = json.loads(vdla_command(*arguments, "--json").out)
+        assert sorted(report["files"]) == sorted(file.name for file in folder.iterdir())
+        assert f"{folder}: {len(report['files'])} files, 2 calls of 2 kernels\n" in (
+            vdla_command(*arguments).out
+        )

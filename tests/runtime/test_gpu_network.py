@@ -1,4 +1,4 @@
-"""Networks on an OpenCL device: what is kept there, and what is said of wrong inputs."""
+"""Networks on a GPU: what is kept there, and what is said of wrong inputs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from vdla.compiler.gpu import compile_network
 from vdla.compiler.graph import Graph, Node, Tensor
 from vdla.errors import InputError
+from vdla.runtime.gpu import GpuDevice
+from vdla.runtime.gpu_network import place_network
 from vdla.runtime.opencl import OpenClDevice
-from vdla.runtime.opencl_network import OpenClNetwork
 
 F32 = np.dtype(np.float32)
 
@@ -25,7 +26,12 @@ def _graph() -> Graph:
 
 
 def test_outputs_may_be_read_on_the_way_given_or_constant(pocl: OpenClDevice) -> None:
-    ran = OpenClNetwork(compile_network(_graph()), pocl)
+    check_outputs(pocl)
+
+
+def check_outputs(device: GpuDevice) -> None:
+    """Check that a network gives what it computes, and outputs that it does not compute."""
+    ran = place_network(compile_network(_graph()), device)
     a, b = np.random.default_rng(2).normal(size=(2, 2, 3)).astype(np.float32)
     for factor in (1, -1):
         found = ran.run({"a": a * factor, "b": b})
@@ -36,7 +42,7 @@ def test_outputs_may_be_read_on_the_way_given_or_constant(pocl: OpenClDevice) ->
 
 
 def test_inputs_that_are_not_the_networks(pocl: OpenClDevice) -> None:
-    ran = OpenClNetwork(compile_network(_graph()), pocl)
+    ran = place_network(compile_network(_graph()), pocl)
     a = np.zeros((2, 3), np.float32)
     with pytest.raises(InputError, match=r"several must be given a, b, not a\."):
         ran.run({"a": a})
