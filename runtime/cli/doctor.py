@@ -22,6 +22,7 @@ PURPOSES = {
     "": "the base: module files, the functional model, this command",
     "host": "compile networks, simulate to the cycle, tables of results",
     "cross": "compile for processors of another architecture, such as a board's",
+    "cuda": "run kernels on a GPU of NVIDIA's",
     "flash": "install vdla, overlays and networks on boards, and run networks there",
     "hw": "make the gateware, simulate it, synthesize it, place and route it",
     "board": "run programs on a board under PYNQ, whose image has it; with numpy before 2",
