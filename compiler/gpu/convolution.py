@@ -11,7 +11,7 @@ from vdla.compiler.targets.gpu.limits import SHARED_BYTES
 from vdla.compiler.te import Schedule, Tensor
 from vdla.errors import LoweringError
 
-from .fetch import sum_in_registers
+from .fetch import step_of, sum_in_registers
 
 __all__ = ["ConvolutionTile", "default_convolution_tile", "schedule_convolution"]
 
@@ -66,7 +66,7 @@ def default_convolution_tile(
             threads=(threads, min(wide, -(-width // across)), min(high, height)),
             channels=channels,
             columns=across,
-            depth=min(depth, inputs),
+            depth=step_of(inputs, depth),
         )
         if _bytes(tile, (rows, columns), attrs) <= SHARED_BYTES:
             return tile

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vdla.compiler.te import Schedule, Tensor
 
-from .fetch import sum_in_registers
+from .fetch import step_of, sum_in_registers
 
 __all__ = ["ProductTile", "default_product_tile", "schedule_product"]
 
@@ -41,7 +41,7 @@ def default_product_tile(rows: int, columns: int, depth: int) -> ProductTile:
         threads=(min(8, -(-columns // across)), min(8, -(-rows // down))),
         columns=across,
         rows=down,
-        depth=min(16, depth),
+        depth=step_of(depth, 16),
     )
 
 

@@ -18,6 +18,7 @@ from vdla.errors import LoweringError
 from .leaves import DMA_PRAGMA, copy_of, element_of, load_all, within
 from .regions import infer_regions, inline_stages
 from .storage import Storage
+from .terms import check_terms
 
 __all__ = ["DMA_PRAGMA", "Nest", "build_nests"]
 
@@ -218,7 +219,9 @@ def build_nests(schedule: Schedule) -> Nest:
     intrinsics and copies over buffers, with the indices worked out.
     """
     stages = inline_stages(schedule)
-    storage = Storage(stages, schedule.outputs, infer_regions(stages))
+    regions = infer_regions(stages)
+    check_terms(stages, regions)
+    storage = Storage(stages, schedule.outputs, regions)
     storage.settle()
     builder = _Builder(storage)
     body = builder.attached(None, None, Block(()))

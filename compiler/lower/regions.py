@@ -236,7 +236,8 @@ def _with_loops(
     lengths: dict[Split, int] = {}
     for relation in stage.relations:
         if isinstance(relation, Split):
-            lengths[relation] = _split(relation, loop_extents, outside)
+            whole = stage.whole_terms and relation.parent.kind == "reduce"
+            lengths[relation] = _split(relation, loop_extents, outside, whole=whole)
         else:
             _fuse(stage, relation, loop_extents)
     local: dict[IterVar, Expr] = {
@@ -277,7 +278,11 @@ def _with_loops(
 
 
 def _split(
-    split: Split, extents: dict[IterVar, Expr], outside: tuple[tuple[Var, Expr], ...]
+    split: Split,
+    extents: dict[IterVar, Expr],
+    outside: tuple[tuple[Var, Expr], ...],
+    *,
+    whole: bool,
 ) -> int:
     """Set the extents of both parts and return how far apart the outer loop's steps are."""
     parent, length = extents[split.parent], split.factor
@@ -287,7 +292,7 @@ def _split(
         length = max(1, -(-const_bounds(parent, loops)[1] // split.nparts))
     count = simplify((parent + (length - 1)) // length)
     rest = parent if count == Const(1) else simplify(parent - split.outer.var * length)
-    exact = simplify(parent % length) == Const(0)
+    exact = whole or simplify(parent % length) == Const(0)
     extents[split.outer] = count
     extents[split.inner] = as_expr(length) if exact else simplify(minimum(length, rest))
     return length

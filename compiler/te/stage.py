@@ -49,6 +49,8 @@ class Stage:
         Whether readers compute the body themselves.
     whole : bool
         Whether every tile is computed in the size of the greatest, as `whole_tiles` asks.
+    whole_terms : bool
+        Whether every step of a reduction takes as many terms, as `whole_tiles` asks.
     """
 
     tensor: Tensor
@@ -63,6 +65,7 @@ class Stage:
     attach: Attach | None = None
     inlined: bool = False
     whole: bool = False
+    whole_terms: bool = False
 
     @classmethod
     def of(cls, tensor: Tensor, scope: str = "global") -> Stage:
@@ -243,7 +246,7 @@ class Stage:
         """
         self.scope = scope
 
-    def whole_tiles(self) -> None:
+    def whole_tiles(self, *, terms: bool = False) -> None:
         """Compute every tile in the size of the greatest one, past the end of the tensor too.
 
         Before, with ``b`` computed inside ``io``::
@@ -259,8 +262,19 @@ class Stage:
         So loops keep a constant number of iterations, and threads share them out evenly. Elements
         past the end are 0; those of a reduction are whatever its source gives there, so that what
         it reads must be made of whole tiles too. It changes nothing at the root.
+
+        With `terms`, a reduction that is split goes on past its end as well. Before, k being split
+        by 4: ``for ko in 3: for ki in min(4, 10 - 4 * ko): c += a[4 * ko + ki]``. After::
+
+            for ko in 3: for ki in 4: c += a[4 * ko + ki]    # a in whole tiles: 0 past its end
+
+        Lowering checks that it is a sum whose terms are 0 there.
+
+        Parameters
+        ----------
+        terms : bool
         """
-        self.whole = True
+        self.whole, self.whole_terms = True, terms
 
     def bind(self, axis: IterVar, thread: str) -> None:
         """Run a loop's iterations as threads.

@@ -55,7 +55,9 @@ def test_a_kernel_stays_in_its_registers(name: str, nvidia: Compiler) -> None:
 
 
 @pytest.mark.parametrize("architecture", LISTED)
-@pytest.mark.parametrize("name", ["dense 64x32x96", "matmul 64x64x64"])
+@pytest.mark.parametrize(
+    "name", ["dense 64x32x96", "matmul 64x64x64", "dense 65x33x129", "matmul 65x33x129"]
+)
 def test_a_step_of_a_product_is_the_tiles_products(
     name: str, architecture: int, nvidia: Compiler
 ) -> None:
@@ -71,9 +73,12 @@ def test_a_step_of_a_product_is_the_tiles_products(
 
 
 @pytest.mark.parametrize("architecture", LISTED)
-def test_a_tap_of_a_convolution_is_the_tiles_products(architecture: int, nvidia: Compiler) -> None:
+@pytest.mark.parametrize("name", ["conv 3x3 divided", "conv 20 channels"])
+def test_a_tap_of_a_convolution_is_the_tiles_products(
+    name: str, architecture: int, nvidia: Compiler
+) -> None:
     # The compiler unrolls the taps of a row, or does not.
-    case, kernel = _operator("conv 3x3 divided")
+    case, kernel = _operator(name)
     (node,) = case.graph.nodes
     weight = case.graph.input_tensors(node)[1]
     tile = default_convolution_tile(case.exact.shape, weight.shape, node.attrs)

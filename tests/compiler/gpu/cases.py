@@ -127,6 +127,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "conv 1x1 window": lambda: convolution((2, 5, 7, 19), 21, (1, 1), (2, 1)),
     "conv 3x3": lambda: convolution((1, 14, 13, 17), 33, (3, 3), padding=SAME, bias=False),
     "conv 3x3 divided": lambda: convolution((1, 8, 8, 16), 32, (3, 3), padding=SAME, clip=FREE),
+    "conv 20 channels": lambda: convolution((2, 9, 6, 20), 30, (3, 3), padding=SAME),
     "conv stride 2": lambda: convolution((4, 9, 11, 5), 19, (3, 3), (2, 2), SAME),
     "conv stride 3": lambda: convolution((2, 20, 21, 3), 10, (7, 7), (3, 3), ((3, 2), (1, 3))),
     "conv uneven": lambda: convolution((3, 6, 10, 6), 5, (2, 5), (1, 3), ((0, 1), (4, 0))),
