@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from vdla.compiler.ops import LoweredNode
     from vdla.compiler.tune.database import Database
 
-__all__ = ["compile", "load", "read_graph"]
+__all__ = ["KERNELS", "compile", "load", "read_graph"]
 
 RANKS = ("estimate", "cycle")
 """What may choose among schedules."""
 
-TARGETS = ("vdla", "cpu", *GPU_TARGETS)
+KERNELS = (*GPU_TARGETS, "ptx")
+"""What kernels are written in; ptx is CUDA C, and the same as NVIDIA's assembly."""
+
+TARGETS = ("vdla", "cpu", *KERNELS)
 """What a network is compiled for: the accelerator and a processor beside it, or one thing alone."""
 
 
@@ -60,15 +63,16 @@ def compile(
         Timeloop's or ZigZag's), the name of a built-in network, or a graph.
     target : str
         ``vdla``: what the accelerator takes goes there; ``cpu``: everything runs on the processor,
-        as machine code; ``opencl``, ``cuda`` or ``metal``: everything runs on a GPU, as kernels.
+        as machine code; ``opencl``, ``cuda``, ``ptx`` or ``metal``: everything runs on a GPU,
+        as kernels.
     cpu : str, optional
         The processor's level, ``host`` for this machine's or a name of
         `vdla.compiler.targets.cpu.LEVELS` such as ``armv7-neon``: what runs on the processor is
         compiled for it. By default, with the target ``cpu``, this machine's; else numpy computes
         it.
     gpu : str, optional
-        With the target ``vdla``: ``opencl``, ``cuda`` or ``metal``. What stays off the accelerator
-        goes to a GPU as far as there are kernels for it, and the rest to the processor.
+        With the target ``vdla``: ``opencl``, ``cuda``, ``ptx`` or ``metal``. What stays off the
+        accelerator goes to a GPU as far as there are kernels for it, and the rest to the processor.
     config : Config
     bind : mapping of str to int, optional
         Sizes of an ONNX model's symbolic dimensions by name; its batch is 1 without.
@@ -240,7 +244,7 @@ def _placed_for(target: str, place: Mapping[str, str] | None) -> Mapping[str, st
 
 def _level(target: str, cpu: str | None) -> str | None:
     """Return the level of the processor that code is made for; None for none."""
-    if target in GPU_TARGETS or (cpu is None and target == "vdla"):
+    if target in KERNELS or (cpu is None and target == "vdla"):
         if cpu is not None:
             raise InputError(
                 f"cpu must be left out with the target {target}, where nothing is on the "
@@ -263,7 +267,7 @@ def _native(level: str, records: Database, threads: int) -> CompileNative:
 
 def _kernels(target: str, gpu: str | None) -> str | None:
     """Return the language of kernels that are made; None for none."""
-    if target in GPU_TARGETS:
+    if target in KERNELS:
         if gpu is not None:
             raise InputError(
                 f"gpu must be left out with the target {target}, which is one already, and it is "
@@ -277,8 +281,8 @@ def _kernels(target: str, gpu: str | None) -> str | None:
             f"gpu must go with the target vdla, which it is beside, not with {target}: leave gpu "
             f"out, or compile for the target {gpu}."
         )
-    if gpu not in GPU_TARGETS:
-        raise InputError(f"gpu must be one of {', '.join(GPU_TARGETS)}, not {gpu!r}: choose one.")
+    if gpu not in KERNELS:
+        raise InputError(f"gpu must be one of {', '.join(KERNELS)}, not {gpu!r}: choose one.")
     return gpu
 
 

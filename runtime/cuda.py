@@ -225,6 +225,7 @@ def _call(library: Any, name: str, *arguments: Any) -> Sequence[Any]:
     CudaError
         The code is not that of success.
     """
+    results: Sequence[Any]
     code, *results = getattr(library, name)(*arguments)
     if code:
         raise CudaError(f"{getattr(code, 'name', code)} in {name}")

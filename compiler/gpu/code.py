@@ -13,6 +13,9 @@ from .network import GpuNetwork, compile_network
 
 __all__ = ["compile_gpu", "kernel_code", "network_code"]
 
+PTX = "ptx"
+"""CUDA C, and PTX beside it."""
+
 
 def kernel_code(kernel: Kernel, target: str) -> GpuKernel:
     """Return a kernel as a driver takes it.
@@ -21,7 +24,7 @@ def kernel_code(kernel: Kernel, target: str) -> GpuKernel:
     ----------
     kernel : Kernel
     target : str
-        A key of `DIALECTS`.
+        A key of `DIALECTS`, or ``ptx``: CUDA C, and the same as PTX where LLVM can make it.
     """
     return GpuKernel(
         name=kernel.name,
@@ -32,8 +35,23 @@ def kernel_code(kernel: Kernel, target: str) -> GpuKernel:
         ),
         grid=kernel.grid,
         block=kernel.block,
-        source=source_of(kernel, DIALECTS[target]),
+        source=source_of(kernel, DIALECTS[_language(target)]),
+        ptx=_ptx(kernel) if target == PTX else "",
     )
+
+
+def _language(target: str) -> str:
+    """Return the language of a target's sources, a key of `DIALECTS`."""
+    return "cuda" if target == PTX else target
+
+
+def _ptx(kernel: Kernel) -> str:
+    from vdla.compiler.targets.gpu.ptx import ptx_of
+
+    try:
+        return ptx_of(kernel)
+    except LoweringError:
+        return ""
 
 
 def network_code(made: GpuNetwork, target: str) -> Gpu:
@@ -54,7 +72,7 @@ def compile_gpu(
     runs : sequence of sequence of Node
         Of operators that follow one another off the accelerator.
     target : str
-        A key of `DIALECTS`.
+        As `kernel_code` takes it.
     all_of_them : bool
         Refuse a run with an operator that has no kernel, rather than leave that to the processor.
 
@@ -125,4 +143,4 @@ def _joined(made: Sequence[tuple[GpuNetwork, tuple[int, ...]]], target: str) -> 
                 arena_bytes=network.arena_bytes,
             )
         )
-    return Gpu(target, tuple(numbers), tuple(runs))
+    return Gpu(_language(target), tuple(numbers), tuple(runs))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from vdla.module import GPU_TARGETS
 from vdla.runtime.cli.inputs import given_inputs
 from vdla.runtime.cli.kernels import emit_kernels, run_kernels
 from vdla.runtime.cli.options import (
@@ -103,8 +102,7 @@ def execute(
         raise typer.BadParameter("--image, --images and --input exclude each other")
     if images is not None and (check or vcd or fst or trace):
         raise typer.BadParameter("--images goes with neither --check nor waves: use --image")
-    on_gpu = target is not None and target.value in GPU_TARGETS
-    if target is not None and on_gpu:
+    if target is not None and target not in (Target.vdla, Target.cpu):
         others = {
             "--images": images,
             "--config": config,
@@ -129,7 +127,7 @@ def execute(
             run_kernels(network, target.value, device, image, input_file, as_json=as_json)
         return
     if emitted is not None:
-        raise typer.BadParameter("--emit-source: only with --target opencl, cuda or metal")
+        raise typer.BadParameter("--emit-source: only with --target opencl, cuda, ptx or metal")
     waves = waves_of(vcd, fst, window, device or "cycle", traced=trace is not None)
     traced = trace_of(trace, window, device or "cycle")
     host = (device or "").removeprefix("pynq@")

@@ -1,4 +1,4 @@
-"""``vdla run --target opencl``, ``cuda`` or ``metal``: a network as kernels, run or written out."""
+"""``vdla run --target opencl``, ``cuda``, ``ptx`` or ``metal``: kernels, run or written out."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def run_kernels(
     DeviceError
         There is no such device, it fails, or the network has no kernels for it.
     """
-    network.to(target if device is None else f"{target}:{device}")
+    place = "cuda" if target == "ptx" else target
+    network.to(place if device is None else f"{place}:{device}")
     inputs = given_inputs(network.inputs, image, input_file)
     with progress_bar("running") as progress:
         found = network.run(_by_passes(network, inputs), progress=progress)

@@ -126,6 +126,7 @@ class Target(str, Enum):
     cpu = "cpu"
     opencl = "opencl"
     cuda = "cuda"
+    ptx = "ptx"
     metal = "metal"
 
 
@@ -134,7 +135,7 @@ CompiledForOption = Annotated[
     typer.Option(
         "--target",
         help="vdla: what the accelerator takes goes there; cpu: everything is machine code for "
-        "the processor; opencl, cuda, metal: everything is kernels for a GPU.",
+        "the processor; opencl, cuda, ptx, metal: everything is kernels for a GPU.",
     ),
 ]
 
@@ -144,17 +145,18 @@ EmitOption = Annotated[
     typer.Option(
         "--emit-source",
         metavar="DIR",
-        help="With --target opencl, cuda or metal: write the kernels, weights and a list of calls "
-        "there, and run nothing.",
+        help="With --target opencl, cuda, ptx or metal: write the kernels, weights and a list of "
+        "calls there, and run nothing.",
     ),
 ]
 
 
 class Kernels(str, Enum):
-    """The languages of kernels."""
+    """What kernels are written in."""
 
     opencl = "opencl"
     cuda = "cuda"
+    ptx = "ptx"
     metal = "metal"
 
 

@@ -17,6 +17,12 @@ from vdla.compiler.reference import Interpreter
 from vdla.compiler.zoo.builder import Builder
 from vdla.runtime.opencl import OpenClDevice
 
+ENDINGS = {
+    "opencl": {".cl"},
+    "cuda": {".cu"},
+    "ptx": {".cu", ".ptx"},
+    "metal": {".metal", ".mm"},
+}
 ON_POCL = ("--target", "opencl", "--device", "portable computing")
 
 
@@ -63,7 +69,7 @@ def test_what_does_not_run_as_kernels(
     said = refused("digits", *ON_POCL)
     assert "No kernel can be made of conv2d" in said
     assert " is int8: convert it before, or leave the operator on the processor." in said
-    only = "--emit-source: only with --target opencl, cuda or metal"
+    only = "--emit-source: only with --target opencl, cuda, ptx or metal"
     assert only in refused(model, "--emit-source", tmp_path / "source")
     assert "Kernels must be for opencl or cuda to run from Python, not for metal: write its " in (
         refused(model, "--target", "metal")
@@ -121,7 +127,7 @@ print(json.dumps([m for m in loaded if m.startswith(("vdla.compiler", "llvmlite"
 def test_source_is_written_for_every_language_without_a_device(
     vdla_command: Any, model: Path, tmp_path: Path
 ) -> None:
-    for target in ("opencl", "cuda", "metal"):
+    for target in ("opencl", "cuda", "ptx", "metal"):
         folder = tmp_path / target
         arguments = ("run", model, "--target", target, "--emit-source", folder)
         report = json.loads(vdla_command(*arguments, "--json").out)
@@ -129,3 +135,5 @@ def test_source_is_written_for_every_language_without_a_device(
         assert f"{folder}: {len(report['files'])} files, 2 calls of 2 kernels\n" in (
             vdla_command(*arguments).out
         )
+        endings = {file.suffix for file in folder.iterdir()} - {".json", ".bin"}
+        assert endings == ENDINGS[target]

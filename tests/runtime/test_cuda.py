@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 from pathlib import Path
@@ -138,6 +139,25 @@ def test_a_block_that_the_device_has_no_room_for(
         DeviceError, match=r"A block must have at most 4 threads, 1024 x 1024 x 64, on NVIDIA A100"
     ):
         CudaDevice().build(made.kernel)
+
+
+def test_ptx_goes_to_the_driver_as_it_is(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES["dense 7x13x5"]()
+    made = operator_kernel(case.graph, case.graph.nodes[0])
+    code = kernel_code(made.kernel, "ptx")
+    assert f".visible .entry {code.entry}(" in code.ptx
+    assert code.source == kernel_code(made.kernel, "cuda").source
+
+    images = []
+
+    def held(image: int) -> tuple[Any, ...]:
+        images.append(ctypes.string_at(image).decode())  # up to the zero behind it
+        return CUresult.CUDA_SUCCESS, code.source
+
+    monkeypatch.setattr(driver, "cuModuleLoadData", held)
+    (found,) = CudaDevice().load(code)(*case.inputs, *made.constants.values())
+    case.check(found)
+    assert images == [code.ptx]
 
 
 @pytest.mark.gpu

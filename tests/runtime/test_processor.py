@@ -124,12 +124,16 @@ def test_a_network_with_programs_needs_an_accelerator() -> None:
         (
             {"target": "gpu"},
             InputError,
-            "target must be one of vdla, cpu, opencl, cuda, metal, not 'gpu': choose one",
+            "target must be one of vdla, cpu, opencl, cuda, metal, ptx, not 'gpu': choose one",
         ),
         ({"target": "opencl", "cpu": "host"}, InputError, "cpu must be left out with the target"),
         ({"target": "opencl", "gpu": "cuda"}, InputError, "gpu must be left out with the target"),
         ({"target": "cpu", "gpu": "cuda"}, InputError, "gpu must go with the target vdla"),
-        ({"gpu": "vulkan"}, InputError, "gpu must be one of opencl, cuda, metal, not 'vulkan'"),
+        (
+            {"gpu": "vulkan"},
+            InputError,
+            "gpu must be one of opencl, cuda, metal, ptx, not 'vulkan'",
+        ),
         ({"target": "cpu", "place": {"stem": "cpu"}}, InputError, "place must be left out with"),
         ({"cpu": "i386"}, DeviceError, "A CPU target must be one of .*armv7-neon, not 'i386'"),
     ],

@@ -16,8 +16,9 @@ INSTALL = "pip install 'vdla[sass]'"
 HELD_BY = {
     "libnvrtc.so.12": "nvidia-cuda-nvrtc-cu12",
     "nvdisasm": "nvidia-cuda-nvdisasm",
+    "ptxas": "nvidia-cuda-nvcc-cu12",
 }
-"""Distributions that the two come in, by the names of their files."""
+"""Distributions that they come in, by the names of their files."""
 
 
 @cache
@@ -96,6 +97,18 @@ class Compiler:
         cubin = self._read("CUBIN", program)
         assert self._nvrtc.nvrtcDestroyProgram(ctypes.byref(program)) == 0
         return Machine(_usage(log), cubin)
+
+    def assemble(self, ptx: str, architecture: int) -> Machine:
+        """Assemble one kernel for ``sm_<architecture>``, and fail if it does not assemble."""
+        text, cubin = self._folder / "kernel.ptx", self._folder / "assembled.cubin"
+        text.write_text(ptx)
+        command = [str(_located("ptxas")), "-v", f"-arch=sm_{architecture}", str(text)]
+        ended = subprocess.run(
+            [*command, "-o", str(cubin)], capture_output=True, text=True, check=False
+        )
+        log = ended.stdout + ended.stderr
+        assert not ended.returncode, log
+        return Machine(_usage(log), cubin.read_bytes())
 
     def instructions(self, machine: Machine) -> list[str]:
         """Return a kernel's instructions, and its labels, which end with a colon, in order."""
