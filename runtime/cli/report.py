@@ -126,8 +126,11 @@ def _show_layers(layers: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _show_totals(summary: Mapping[str, Any]) -> None:
-    if all(layer["device"] == "cpu" for layer in summary["layers"]):
-        typer.echo(f"{1e3 * summary['processor_seconds']:,.2f} ms on the processor")
+    devices = {layer["device"] for layer in summary["layers"]}
+    if "vdla" not in devices:
+        places = {"cpu": "the processor", "gpu": "the GPU, copies included"}
+        where = " and ".join(word for device, word in places.items() if device in devices)
+        typer.echo(f"{1e3 * summary['processor_seconds']:,.2f} ms on {where}")
     elif summary["cycles"] is not None:
         typer.echo(
             f"{summary['cycles']:,} cycles on {summary['config']}, "

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.runtime.test_beside_gpu import with_a_tail_of_floats
 from vdla.compiler.onnx import export_onnx, import_onnx
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.zoo.builder import Builder
@@ -137,3 +138,30 @@ def test_source_is_written_for_every_language_without_a_device(
         )
         endings = {file.suffix for file in folder.iterdir()} - {".json", ".bin"}
         assert endings == ENDINGS[target]
+
+
+def test_what_stays_off_the_accelerator_goes_to_the_gpu(
+    vdla_command: Any, tmp_path: Path, pocl: OpenClDevice
+) -> None:
+    model = tmp_path / "more.onnx"
+    onnx.save(export_onnx(with_a_tail_of_floats()), model)
+    arguments = ("simulate", model, "--gpu", "opencl", "--device", "functional", "--check")
+    report = json.loads(vdla_command(*arguments, "--json").out)
+    assert report["bit_exact"]
+    devices = {layer["op"]: layer["device"] for layer in report["layers"]}
+    assert (devices["conv2d"], devices["softmax"], devices["sqrt"]) == ("vdla", "gpu", "gpu")
+    compiled = tmp_path / "more.vdla"
+    said = vdla_command("compile", model, "-o", compiled, "--gpu", "opencl").out
+    assert " bytes for pynq-z1 and opencl, in " in said
+    on = f"functional+opencl:{pocl.name[:9]}"
+    again = json.loads(vdla_command("run", compiled, "--device", on, "--json").out)
+    assert again["classes"] == report["classes"]
+
+
+def test_a_compiled_file_for_a_gpu_runs_there(
+    vdla_command: Any, model: Path, tmp_path: Path, pocl: OpenClDevice
+) -> None:
+    compiled = tmp_path / "small.vdla"
+    vdla_command("compile", model, "-o", compiled, "--target", "opencl")
+    shown = vdla_command("run", compiled, "--device", f"opencl:{pocl.name[:9]}").out
+    assert " ms on the GPU, copies included\n" in shown
