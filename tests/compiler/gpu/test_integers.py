@@ -13,7 +13,7 @@ from vdla.compiler.gpu import compile_network
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.gpu import CUDA, METAL, Dialect
 from vdla.runtime.opencl import OpenClDevice
-from vdla.runtime.opencl_network import OpenClNetwork
+from vdla.runtime.gpu_network import place_network
 
 Array = np.ndarray
 
@@ -68,7 +68,7 @@ def test_an_operator_equals_the_interpreter(op: str, pocl: OpenClDevice) -> None
         made = compile_network(case.graph)
         if id(case) in chosen:
             given, want = _expected(case)
-            _equal(OpenClNetwork(made, pocl).run(given)["out"], want, str(case))
+            _equal(place_network(made, pocl).run(given)["out"], want, str(case))
 
 
 OTHERS = {
