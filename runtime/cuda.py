@@ -226,7 +226,6 @@ def _call(library: Any, name: str, *arguments: Any) -> Sequence[Any]:
         The code is not that of success.
     """
     results: Sequence[Any]
-    results: list[Any]
     code, *results = getattr(library, name)(*arguments)
     if code:
         raise CudaError(f"{getattr(code, 'name', code)} in {name}")
