@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from vdla.compiler.te import Schedule, Stage, Tensor
 from vdla.compiler.te.tensor import IterVar
 
+from .dots import dot_of
+
 __all__ = ["fetch", "step_of", "sum_in_registers"]
 
 LANES = 4
@@ -96,7 +98,8 @@ def sum_in_registers(
     ----------
     schedule : Schedule
     sums : Tensor
-        A reduction of tensors; the last axis it runs over is cut into steps.
+        A reduction of tensors; the last axis it runs over is cut into steps. Where it is of words
+        of four 8-bit integers, as `dot_of` tells, that is the one before the last.
     out : Stage
         That reads the sums.
     thread : IterVar
@@ -111,10 +114,13 @@ def sum_in_registers(
     total.set_scope("register")
     total.compute_at(out, thread)
     total.whole_tiles(terms=True)
-    *window, last = total.reduce_axis
+    dot = dot_of(total)
+    *window, last = total.reduce_axis if dot is None else total.reduce_axis[:-1]
     step, own = total.split(last, factor=depth)
     total.reorder(step, *window, own, *total.axis)
     for axis in (*total.axis[-2:], own):
         total.unroll(axis)
     for tensor in tensors:
         fetch(schedule, tensor, sums, step, threads)
+    if dot is not None:
+        total.tensorize(total.reduce_axis[-1], dot)

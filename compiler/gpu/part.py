@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.cpu.define import define
 from vdla.compiler.cpu.define.compose import compose
-from vdla.compiler.cpu.define.site import Array
+from vdla.compiler.cpu.define.site import Array, Site
 from vdla.compiler.graph import Graph, Node
 
 __all__ = ["Part", "part_of"]
@@ -35,8 +35,18 @@ class Part:
     output: te.Tensor
 
 
-def part_of(graph: Graph, nodes: tuple[Node, ...]) -> Part:
+def part_of(
+    graph: Graph, nodes: tuple[Node, ...], head: Callable[[Site], te.Tensor] | None = None
+) -> Part:
     """Return operators by the definitions that the processor's back end has.
+
+    Parameters
+    ----------
+    graph : Graph
+    nodes : tuple of Node
+        Of the graph.
+    head : callable, optional
+        The definition of the first of them that its template wants.
 
     Raises
     ------
@@ -46,6 +56,11 @@ def part_of(graph: Graph, nodes: tuple[Node, ...]) -> Part:
     constants: dict[te.Tensor, Array] = {}
 
     def defined(node: Node, operands: list[te.Tensor]) -> te.Tensor:
+        if node is nodes[0] and head is not None:
+            site = Site(graph, node, operands)
+            output = head(site)
+            constants.update(site.constants)
+            return output
         definition = define(graph, node, operands)
         constants.update(definition.constants)
         return definition.output

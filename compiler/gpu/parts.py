@@ -15,7 +15,7 @@ from vdla.errors import LoweringError
 from .elements import schedule_elements
 from .part import Part, part_of
 from .stages import cut
-from .template import takes_tiles, tiled_kernel
+from .template import takes_tiles, tiled_definition, tiled_kernel
 
 __all__ = ["Step", "graph_parts", "part_kernels"]
 
@@ -44,7 +44,7 @@ def graph_parts(graph: Graph) -> Iterator[Part]:
     """
     for group in fusion_groups(graph):
         for nodes in _split(graph, group.nodes):
-            yield part_of(graph, nodes)
+            yield part_of(graph, nodes, tiled_definition(graph, nodes[0]))
 
 
 def _split(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:

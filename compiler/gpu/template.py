@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from vdla.compiler import te
-from vdla.compiler.cpu.define.site import Array
+from vdla.compiler.cpu.define.site import Array, Site
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.gpu import Kernel, build_kernel
-from vdla.compiler.te.expr import Reduce
+from vdla.compiler.te.expr import Const, Reduce
 from vdla.errors import LoweringError
 
 from .convolution import default_convolution_tile, schedule_convolution
+from .dots import dot_of
 from .part import Part, part_of
 from .product import default_product_tile, schedule_product
+from .words import define_in_words, takes_words
 
-__all__ = ["OPERATORS", "OperatorKernel", "operator_kernel", "takes_tiles", "tiled_kernel"]
+__all__ = [
+    "OPERATORS",
+    "OperatorKernel",
+    "operator_kernel",
+    "takes_tiles",
+    "tiled_definition",
+    "tiled_kernel",
+]
 
 OPERATORS = ("conv2d", "dense", "matmul")
 """What has a template."""
@@ -62,7 +71,7 @@ def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
             f"An operator that has a template must be one of {', '.join(OPERATORS)}, and node "
             f"{node.name!r} is {node.op}: compile its network, which takes others as well."
         )
-    part = part_of(graph, (node,))
+    part = part_of(graph, (node,), tiled_definition(graph, node))
     kernel, tensors = tiled_kernel(graph, part, node.name)
     constants = {t.name: array for t, array in part.constants.items() if t in tensors}
     return OperatorKernel(kernel, tuple(part.inputs.values()), constants)
@@ -112,6 +121,12 @@ def takes_tiles(graph: Graph, node: Node) -> bool:
     return True
 
 
+def tiled_definition(graph: Graph, node: Node) -> Callable[[Site], te.Tensor] | None:
+    """Return the definition of an operator that its template wants; None where it is the usual."""
+    words = takes_tiles(graph, node) and takes_words(graph, node)
+    return define_in_words if words else None
+
+
 def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
     """Return the schedule of an operator by its template, and of what is computed on its tile.
 
@@ -139,18 +154,35 @@ def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
             f"A product on a GPU must be of two tensors, and node {node.name!r} multiplies one by "
             "itself: leave it on the processor."
         )
+    terms = _terms(schedule[sums])
     if node.op == "conv2d":
-        tile = default_convolution_tile(output.shape, weight.shape, node.attrs)
+        tile = default_convolution_tile(output.shape, (*weight.shape[:3], terms), node.attrs)
+        if dot_of(schedule[sums]):
+            tile = replace(tile, depth=_exact(terms, tile.depth))
         schedule_convolution(schedule, output, sums, tile)
     else:
         _check_matrices(node, (x.shape, weight.shape, output.shape))
         rows, columns = output.shape[-2:]
-        product = default_product_tile(rows, columns, x.shape[-1])
+        product = default_product_tile(rows, columns, terms)
+        if dot_of(schedule[sums]):
+            product = replace(product, depth=_exact(terms, product.depth))
         schedule_product(schedule, output, sums, product)
     for stage in schedule.stages:
         if stage.attach is None and stage.tensor is not output:
             stage.compute_inline()
     return schedule
+
+
+def _terms(total: te.Stage) -> int:
+    """Return the length of the last axis of a reduction; where words are added up, in words."""
+    axis = total.reduce_axis[-1 if dot_of(total) is None else -2]
+    assert isinstance(axis.extent, Const)
+    return axis.extent.value
+
+
+def _exact(words: int, most: int) -> int:
+    """Return the length of the fewest steps, `most` words at the most: so many words divide."""
+    return words // -(-words // most)
 
 
 def _odd_matrices(node: Node, shapes: tuple[tuple[int, ...], ...]) -> bool:

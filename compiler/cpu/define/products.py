@@ -9,7 +9,7 @@ from .indexing import regrouped
 from .site import Site
 from .windows import accumulator, centred, finished
 
-__all__ = ["dense", "matmul"]
+__all__ = ["dense", "entry", "matmul"]
 
 
 def dense(site: Site) -> Tensor:
@@ -49,8 +49,8 @@ def matmul(site: Site) -> Tensor:
         lead = list(index[: len(index) - row - column])
         left = [*lead, *([index[len(lead)]] if row else []), k]
         right = [*lead, k, *([index[-1]] if column else [])]
-        a = _entry(lhs, left, min(2, len(lhs.shape)))
-        b = _entry(rhs, right, min(2, len(rhs.shape)))
+        a = entry(lhs, left, min(2, len(lhs.shape)))
+        b = entry(rhs, right, min(2, len(rhs.shape)))
         return sum_over(a.astype(kind) * b.astype(kind), k)
 
     sums = site.compute(shape, total, "sums" if kind != site.dtype else "")
@@ -65,7 +65,7 @@ def matmul(site: Site) -> Tensor:
     return site.compute(shape, element)
 
 
-def _entry(tensor: Tensor, index: list[ExprLike], own: int) -> Expr:
+def entry(tensor: Tensor, index: list[ExprLike], own: int) -> Expr:
     """Return an element whose last dimensions are the matrix's own and whose others broadcast."""
     lead = len(tensor.shape) - own
     given = index[: len(index) - own]

@@ -28,7 +28,9 @@ __all__ = [
     "conv_transpose2d",
     "depthwise_conv2d",
     "finished",
+    "outputs_of",
     "padded",
+    "padded_images",
 ]
 
 Pair = tuple[int, int]
@@ -66,7 +68,7 @@ def accumulator(dtype: str) -> str:
 def conv2d(site: Site) -> Tensor:
     """Weights OHWI; I channels make a group."""
     x, (outputs, rows, columns, depth) = site.input(0), site.tensors[1].shape
-    images, finish = _images(site), finished(site, (1, 2, 3), 0)
+    images, finish = padded_images(site), finished(site, (1, 2, 3), 0)
     weight = _weight(site, (1, 2, 3, 0), 0)
     each = outputs // (x.shape[3] // depth)
     (sy, sx), (dy, dx) = site.attrs["strides"], site.attrs["dilation"]
@@ -81,13 +83,13 @@ def conv2d(site: Site) -> Tensor:
         element = images[n, h * sy + i * dy, w * sx + j * dx, channel].astype(kind)
         return sum_over(element * weight(i, j, k, o).astype(kind), (i, j, k))
 
-    return _outputs(site, site.compute(site.output.shape, total, "sums"), finish)
+    return outputs_of(site, site.compute(site.output.shape, total, "sums"), finish)
 
 
 def depthwise_conv2d(site: Site) -> Tensor:
     """Weights 1HWC'; channel c makes outputs c * m and on."""
     x, (_, rows, columns, outputs) = site.input(0), site.tensors[1].shape
-    images, finish = _images(site), finished(site, (0, 1, 2), 3)
+    images, finish = padded_images(site), finished(site, (0, 1, 2), 3)
     weight = _weight(site, (1, 2, 3, 0), 3)
     each = outputs // x.shape[3]
     (sy, sx), (dy, dx) = site.attrs["strides"], site.attrs["dilation"]
@@ -98,7 +100,7 @@ def depthwise_conv2d(site: Site) -> Tensor:
         element = images[n, h * sy + i * dy, w * sx + j * dx, c // each].astype(kind)
         return sum_over(element * weight(i, j, c, 0).astype(kind), (i, j))
 
-    return _outputs(site, site.compute(site.output.shape, total, "sums"), finish)
+    return outputs_of(site, site.compute(site.output.shape, total, "sums"), finish)
 
 
 def conv_transpose2d(site: Site) -> Tensor:
@@ -135,7 +137,7 @@ def conv_transpose2d(site: Site) -> Tensor:
         element = element - zero if zero else element
         return sum_over(element * weight(*taps, k, o).astype(kind), (*axes, k))
 
-    return _outputs(site, site.compute(site.output.shape, total, "sums"), finish)
+    return outputs_of(site, site.compute(site.output.shape, total, "sums"), finish)
 
 
 def _reaching(
@@ -158,7 +160,7 @@ def _reaching(
     return counts, taps, places, most
 
 
-def _images(site: Site) -> Tensor:
+def padded_images(site: Site) -> Tensor:
     """Return the input with a margin of what stands for zero."""
     zero = conv_params(site.graph, site.node).input_zero_point if site.quantized else 0
     return padded(site, site.input(0), site.attrs["padding"], zero)
@@ -224,6 +226,6 @@ def finished(site: Site, folded: Sequence[int], channel: int) -> Finish:
     return lambda total, c: rescale(total + held[c], c)
 
 
-def _outputs(site: Site, sums: Tensor, finish: Finish) -> Tensor:
+def outputs_of(site: Site, sums: Tensor, finish: Finish) -> Tensor:
     """Return the output's elements: those of the sums, finished by their channel."""
     return site.compute(sums.shape, lambda *i: finish(sums[i], as_expr(i[-1])))

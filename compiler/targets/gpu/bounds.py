@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vdla.compiler.ir.linear import const_bounds, is_data, simplify, sum_of
 from vdla.compiler.ir.printer import expr_text
-from vdla.compiler.ir.stmt import Access, Store
+from vdla.compiler.ir.stmt import Access, Intrinsic, Store
 from vdla.compiler.te.expr import Binary, Call, Const, Expr, Select, Var
 from vdla.compiler.te.ranges import value_range
 from vdla.compiler.te.traverse import map_expr, parts_of
@@ -55,6 +55,11 @@ def _visit(stmt: Statement, loops: _Loops, facts: _Facts) -> None:
     elif isinstance(stmt, Store):
         _access(stmt.target, loops, facts)
         _loads(stmt.value, stmt.loads, loops, facts)
+    elif isinstance(stmt, Intrinsic):
+        _access(stmt.output, loops, facts)
+        for operand, tensor in zip(stmt.operands, stmt.intrin.operands, strict=True):
+            _access(operand, loops, facts, tensor.shape[-1])
+            _check_whole(operand, tensor.shape[-1], stmt.intrin.name)
 
 
 def _loads(value: Expr, loads: Sequence[Access], loops: _Loops, facts: _Facts) -> None:
@@ -70,8 +75,19 @@ def _loads(value: Expr, loads: Sequence[Access], loops: _Loops, facts: _Facts) -
             _loads(part, loads, loops, facts)
 
 
-def _access(access: Access, loops: _Loops, facts: _Facts) -> None:
-    last = access.buffer.total - 1
+def _check_whole(access: Access, size: int, name: str) -> None:
+    """Check that an operand begins where a word of some elements does."""
+    sums, constant = sum_of(access.offset)
+    if any(factor % size for factor in (constant, *sums.values())):
+        raise LoweringError(
+            f"Intrinsic {name} reads whole words of {size} elements, and "
+            f"{access.buffer.name}[{expr_text(access.offset)}] may begin inside one: give the "
+            f"tensor's last dimension {size} elements."
+        )
+
+
+def _access(access: Access, loops: _Loops, facts: _Facts, size: int = 1) -> None:
+    last = access.buffer.total - size
     offset, more = _without_data(access.offset)
     loops = (*loops, *more)
     if not is_data(offset):

@@ -48,6 +48,8 @@ class Dialect:
         Parameters by which a thread is told its place.
     block, thread : str
         A thread's place along ``{axis}``, x, y or z, which is ``{number}``.
+    aligned : str
+        What makes an array of bytes that a block shares begin where vectors may.
     barrier : str
         The statement at which threads wait for each other, shared memory being written.
     table : str
@@ -76,6 +78,7 @@ class Dialect:
     not_a_number: str = "NAN"
     lacks: tuple[str, ...] = ()
     long: str = "long"
+    aligned: str = ""
     block: str
     thread: str
     barrier: str
@@ -122,6 +125,7 @@ OPENCL = Dialect(
     table="__constant ",
     helper="static inline ",
     single="",
+    aligned="__attribute__((aligned(16))) ",
 )
 CUDA = Dialect(
     name="CUDA C",
@@ -136,6 +140,7 @@ CUDA = Dialect(
     helper="__device__ static inline ",
     single="f",
     long="long long",
+    aligned="__align__(16) ",
     # NVRTC has no math.h, which defines the two names.
     infinity="__int_as_float(0x7f800000)",
     not_a_number="__int_as_float(0x7fc00000)",

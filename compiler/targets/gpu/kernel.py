@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from vdla.compiler.ir.stmt import Buffer, Store
+from vdla.compiler.ir.stmt import Buffer, Intrinsic, Store
 from vdla.compiler.te.expr import Const, Expr, Var
 
 __all__ = [
@@ -60,7 +60,7 @@ class Sequence:
     stmts: tuple[Statement, ...]
 
 
-Statement: TypeAlias = Barrier | Guard | Loop | Sequence | Store
+Statement: TypeAlias = Barrier | Guard | Intrinsic | Loop | Sequence | Store
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,10 @@ def accesses(stmt: Statement, scope: str) -> tuple[frozenset[Buffer], frozenset[
 
     What a reduction updates counts as written: an element is updated by one thread alone.
     """
-    stores = [one for one in walk(stmt) if isinstance(one, Store)]
-    read = {load.buffer for store in stores for load in store.loads}
-    written = {store.target.buffer for store in stores}
+    every = [one for one in walk(stmt) if isinstance(one, (Intrinsic, Store))]
+    loads = [one.loads if isinstance(one, Store) else one.operands for one in every]
+    read = {load.buffer for own in loads for load in own}
+    written = {(s.target if isinstance(s, Store) else s.output).buffer for s in every}
     return (
         frozenset(buffer for buffer in read if buffer.scope == scope),
         frozenset(buffer for buffer in written if buffer.scope == scope),

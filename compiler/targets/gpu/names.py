@@ -7,6 +7,7 @@ import re
 from vdla.compiler.te.expr import Var
 
 from .helpers import HELPERS
+from .intrinsics import INTRINSICS
 from .kernel import BLOCK, THREAD
 
 __all__ = ["Names"]
@@ -30,7 +31,7 @@ class Names:
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._kept: list[object] = []
-        self._taken: set[str] = {*_RESERVED.split(), *HELPERS}
+        self._taken: set[str] = {*_RESERVED.split(), *HELPERS, *INTRINSICS}
         for var in (*BLOCK, *THREAD):
             self._give(var, var.name)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import textwrap
 
-from vdla.compiler.ir.stmt import Access, Store
+import numpy as np
+
+from vdla.compiler.ir.stmt import Access, Intrinsic, Store
 from vdla.compiler.lower.regions import SHARED
 from vdla.compiler.te.expr import Const, Expr, Reduce, Select, Var
 
 from .dialect import OPENCL, Dialect
 from .expressions import Expressions
 from .helpers import helper_texts
+from .intrinsics import intrinsic_text
 from .kernel import (
     BLOCK,
     THREAD,
@@ -59,6 +62,7 @@ class _Writer:
         self._kernel, self._dialect = kernel, dialect
         self._names = Names()
         self._helpers: set[tuple[str, str]] = set()
+        self._intrinsics: set[str] = set()
         self._tables: dict[tuple[int, ...], str] = {}
         self._from_zero = summed_from_zero(kernel)
         self._lines: list[str] = []
@@ -81,6 +85,7 @@ class _Writer:
                 *head,
                 *self._dialect.head.splitlines(),
                 *helper_texts(self._helpers, self._dialect),
+                *(intrinsic_text(name, self._dialect) for name in sorted(self._intrinsics)),
                 *self._integers(),
                 f"{opening} {function}(\n    {parameters})",
                 "{",
@@ -119,7 +124,8 @@ class _Writer:
                     place = text.format(axis="xyz"[number], number=number)
                     lines.append(f"    const int {var.name} = {place};  // 0..{size - 1}")
         for buffer in kernel.shared:
-            kind = f"{dialect.shared}{self._dialect.type_of(buffer.dtype)}"
+            whole = dialect.aligned if np.dtype(buffer.dtype).itemsize == 1 else ""
+            kind = f"{dialect.shared}{whole}{dialect.type_of(buffer.dtype)}"
             lines.append(f"    {kind} {names.of(buffer)}[{buffer.total}];")
         for buffer in kernel.registers:
             lines.append(
@@ -166,7 +172,8 @@ class _Writer:
             self._statement(stmt.body, (*loops, (stmt.var, stmt.extent)), depth + 1)
             self._write(depth, "}")
         else:
-            for line in self._store(stmt, expressions):
+            write = self._store if isinstance(stmt, Store) else self._intrinsic
+            for line in write(stmt, expressions):
                 self._write(depth, line)
 
     def _note(self, stmt: Statement, depth: int) -> None:
@@ -200,6 +207,15 @@ class _Writer:
         if not lines:
             return assignment
         return ["{", *(f"    {line}" for line in (*lines, *assignment)), "}"]
+
+    def _intrinsic(self, stmt: Intrinsic, expressions: Expressions) -> list[str]:
+        self._intrinsics.add(stmt.intrin.name)
+        operands = (
+            f"{self._names.of(one.buffer)} + {expressions.place(one.offset)}"
+            for one in stmt.operands
+        )
+        target = self._element(stmt.output, expressions)
+        return [f"{target} =", f"    {stmt.intrin.name}({', '.join((*operands, target))});"]
 
     def _element(self, access: Access, expressions: Expressions) -> str:
         return f"{self._names.of(access.buffer)}[{expressions.place(access.offset)}]"

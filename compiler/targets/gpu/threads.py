@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from vdla.compiler.ir.linear import const_bounds, simplify, uses
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.ir.stmt import (
+    Access,
     Alloc,
     Block,
     Buffer,
     For,
     If,
+    Intrinsic,
     Stmt,
     Store,
     map_indices,
@@ -145,7 +147,7 @@ class Threads:
         if isinstance(stmt, Alloc):
             self._allocate(stmt.buffer)
             return self._visit(stmt.body, at)
-        written = {s.target.buffer.scope for s in walk_stmts(stmt) if isinstance(s, Store)}
+        written = {access.buffer.scope for part in walk_stmts(stmt) for access in _written(part)}
         if not at.filling and written == {SHARED}:
             return self._fill(stmt, at)
         if at.conditions and SHARED not in written and not _binds(stmt):
@@ -157,6 +159,8 @@ class Threads:
             return self._loop(stmt, at)
         if isinstance(stmt, Store):
             return self._store(stmt, at)
+        if isinstance(stmt, Intrinsic):
+            return self._settled(stmt, at)
         raise LoweringError(
             f"A GPU has no {type(stmt).__name__.lower()} in its kernels yet: leave out the "
             "primitive that asks for it."
@@ -230,19 +234,29 @@ class Threads:
                 f"loop around it is bound to {', '.join(missing)}, along which there are "
                 f"{', '.join(str(self._sizes[a]) for a in missing)}: bind one of its loops to that."
             )
+        return self._settled(stmt, at)
+
+    def _settled(self, stmt: Intrinsic | Store, at: _Place) -> Statement:
         facts = [d for c in (*at.tested, *at.conditions) for d in facts_of(c)]
 
         def settled(expr: Expr) -> Expr:
             return settle(substitute(expr, at.values), at.loops, facts)
 
         moved = map_indices(stmt, lambda e: simplify(settled(e)), settled)
-        assert isinstance(moved, Store)
+        assert isinstance(moved, (Intrinsic, Store))
         return _guarded(at, moved)
 
 
 def _guarded(at: _Place, stmt: Statement) -> Statement:
     conditions = needed(at.conditions, at.loops)
     return Guard(conditions, stmt) if conditions else stmt
+
+
+def _written(stmt: Stmt) -> tuple[Access, ...]:
+    """Return what a statement itself writes."""
+    if isinstance(stmt, Store):
+        return (stmt.target,)
+    return (stmt.output,) if isinstance(stmt, Intrinsic) else ()
 
 
 def _binds(stmt: Stmt) -> bool:

@@ -28,6 +28,7 @@ static void wait_for_all() { swapcontext(running, &scheduler); }
 #define __constant__ static const
 #define __shared__ static
 #define __launch_bounds__(n)
+#define __align__(n) __attribute__((aligned(n)))
 #define __syncthreads wait_for_all
 static inline float __int_as_float(int bits) {
     float value;
