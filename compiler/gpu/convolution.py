@@ -131,5 +131,6 @@ def schedule_convolution(
     ):
         out.bind(axis, thread)
     out.unroll(w_own)
-    out.unroll(c_own)
-    sum_in_registers(schedule, sums, out, c_thread, tile.depth, tile.threads)
+    out.vectorize(c_own)
+    channels = across * tile.channels
+    sum_in_registers(schedule, sums, out, c_thread, channels, tile.depth, tile.threads)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from vdla.compiler.te import Schedule, Stage, Tensor
+from vdla.compiler.te import Expr, Schedule, Stage, Tensor
+from vdla.compiler.te.expr import Read
 from vdla.compiler.te.tensor import IterVar
+from vdla.compiler.te.traverse import walk
 
 from .dots import dot_of
 
@@ -18,13 +20,15 @@ LANES = 4
 def step_of(depth: int, most: int) -> int:
     """Return how many terms of a reduction to fetch at a time, `most` of them at the most.
 
-    Steps are all as long, so that little is added up past the end, and of whole vectors unless that
-    adds a fourth: 33 terms are 3 steps of 12 rather than of 16, and 17 are 2 of 9.
+    Several steps are all as long, so that little is added up past the end, and of whole vectors
+    unless that adds more than a fourth: 33 terms are 3 steps of 12 rather than of 16, and 17 are 2
+    of 9.
     """
     steps = -(-depth // most)
     even = -(-depth // steps)
     vectors = -(-even // LANES) * LANES
-    return vectors if vectors <= most and 4 * steps * vectors <= 5 * depth else even
+    worth = steps > 1 and vectors <= most and 4 * steps * vectors <= 5 * depth
+    return vectors if worth else even
 
 
 def fetch(
@@ -33,6 +37,8 @@ def fetch(
     reader: Tensor,
     at: IterVar,
     threads: Sequence[int],
+    *,
+    vectors: bool = False,
 ) -> Stage:
     """Read a tensor through shared memory, a tile at a time.
 
@@ -60,6 +66,9 @@ def fetch(
         Loop of the reader inside which the tile is filled.
     threads : sequence of int
         Of a block, along x, y and z.
+    vectors : bool
+        Whether each thread reads four elements of a row at a time. The tile's rows are whole
+        vectors.
 
     Returns
     -------
@@ -72,6 +81,9 @@ def fetch(
     element, *rest = copy.axis
     for axis in rest:
         element = copy.fuse(element, axis)
+    if vectors:
+        element, lane = copy.split(element, factor=LANES)
+        copy.vectorize(lane)
     width, height, depth = threads
     _, thread = copy.split(element, factor=width * height * depth)
     if depth > 1:
@@ -89,6 +101,7 @@ def sum_in_registers(
     sums: Tensor,
     out: Stage,
     thread: IterVar,
+    columns: int,
     depth: int,
     threads: Sequence[int],
 ) -> None:
@@ -104,13 +117,14 @@ def sum_in_registers(
         That reads the sums.
     thread : IterVar
         Loop of `out` inside which a thread's own elements are.
+    columns : int
+        Of the block's tile: elements of the sums' last dimension.
     depth : int
         Length of a step; the last one is as long, and adds 0 past the end.
     threads : sequence of int
         Of a block, along x, y and z.
     """
     total = schedule[sums]
-    tensors = total.reads()
     total.set_scope("register")
     total.compute_at(out, thread)
     total.whole_tiles(terms=True)
@@ -120,7 +134,16 @@ def sum_in_registers(
     total.reorder(step, *window, own, *total.axis)
     for axis in (*total.axis[-2:], own):
         total.unroll(axis)
-    for tensor in tensors:
-        fetch(schedule, tensor, sums, step, threads)
+    spans: dict[Expr, int] = {total.axis[-1].var: columns, last.var: depth}
+    for tensor, index in _last_indices(total.body):
+        whole = tensor.shape[-1] % LANES == spans.get(index, 1) % LANES == 0
+        vectors = whole and tensor.dtype == "float32"
+        fetch(schedule, tensor, sums, step, threads, vectors=vectors)
     if dot is not None:
         total.tensorize(total.reduce_axis[-1], dot)
+
+
+def _last_indices(body: Expr) -> Iterator[tuple[Tensor, Expr]]:
+    """Yield the tensors that an expression reads, each once, and their last index there."""
+    read = {part.tensor: part.indices[-1] for part in walk(body) if isinstance(part, Read)}
+    yield from read.items()

@@ -87,5 +87,6 @@ def schedule_product(schedule: Schedule, final: Tensor, sums: Tensor, tile: Prod
     ):
         out.bind(axis, thread)
     out.unroll(m_own)
-    out.unroll(n_own)
-    sum_in_registers(schedule, sums, out, n_thread, tile.depth, (width, height, 1))
+    out.vectorize(n_own)
+    columns = width * tile.columns
+    sum_in_registers(schedule, sums, out, n_thread, columns, tile.depth, (width, height, 1))

@@ -315,14 +315,15 @@ class Stage:
         self._annotate(axis, "unroll", True)
 
     def vectorize(self, axis: IterVar) -> None:
-        """Run a loop's iterations in vector lanes, on a processor.
+        """Run a loop's iterations in vector lanes.
 
         Before: ``for i in 8: b[i] = a[i] + 1``. After ``s[b].vectorize(i)``::
 
             b[0:8] = a[0:8] + 1
 
         A loop whose iterations run different statements, or have buffers of their own, is unrolled
-        instead; one of no constant extent stays a loop.
+        instead; one of no constant extent stays a loop. On a GPU it reads and writes 2 or 4 floats
+        of memory at a time, where they are known to be whole vectors, and is unrolled elsewhere.
         """
         self._annotate(axis, "vectorize", True)
 

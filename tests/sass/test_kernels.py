@@ -69,7 +69,21 @@ def test_a_step_of_a_product_is_the_tiles_products(
     assert step["FFMA"] == tile.rows * tile.columns * tile.depth
     # What it reads of shared memory, four elements at a time.
     read = (tile.rows + tile.columns) * tile.depth
-    assert _loads(step) == {128: read // 4}
+    assert _widths(step, "LDS") == {128: read // 4}
+
+
+@pytest.mark.parametrize("architecture", LISTED)
+@pytest.mark.parametrize("name", ["dense 64x32x96", "matmul 64x64x64", "conv 3x3 divided"])
+def test_memory_is_read_and_written_128_bits_at_a_time(
+    name: str, architecture: int, nvidia: Compiler
+) -> None:
+    case, kernel = _operator(name)
+    listing = opcodes(nvidia.instructions(nvidia.compile(source_of(kernel, CUDA), architecture)))
+    for opcode in ("LDG", "STS", "STG"):
+        assert set(_widths(listing, opcode)) == {128}
+    assert _widths(listing, "STG")[128] * 4 * prod(kernel.block) * prod(kernel.grid) == (
+        case.exact.size
+    )
 
 
 @pytest.mark.parametrize("architecture", LISTED)
@@ -85,8 +99,7 @@ def test_a_tap_of_a_convolution_is_the_tiles_products(
     step = _loop_of_products(kernel, architecture, nvidia)
     taps = step["FFMA"] / (tile.channels * tile.columns * tile.depth)
     assert taps in (1, 3)
-    (width,) = _loads(step)
-    assert width == 128
+    assert set(_widths(step, "LDS")) == {128}
 
 
 def _loop_of_products(kernel: Kernel, architecture: int, nvidia: Compiler) -> dict[str, int]:
@@ -97,12 +110,12 @@ def _loop_of_products(kernel: Kernel, architecture: int, nvidia: Compiler) -> di
     return step
 
 
-def _loads(counted: dict[str, int]) -> dict[int, int]:
-    """Return loads of shared memory by their width in bits."""
+def _widths(counted: dict[str, int], opcode: str) -> dict[int, int]:
+    """Return how many loads or stores there are by their width in bits."""
     found: dict[int, int] = {}
-    for opcode, count in counted.items():
-        name, *modifiers = opcode.split(".")
-        if name == "LDS":
+    for full, count in counted.items():
+        name, *modifiers = full.split(".")
+        if name == opcode:
             width = next((int(one) for one in modifiers if one in ("64", "128")), 32)
             found[width] = found.get(width, 0) + count
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from math import gcd
 
 from vdla.compiler.ir.linear import const_bounds, is_data, simplify, sum_of
 from vdla.compiler.te.expr import Binary, Const, Expr, Select, Var, all_of, as_expr, binary
@@ -13,6 +14,7 @@ from vdla.errors import LoweringError
 __all__ = [
     "below",
     "bounds",
+    "conjuncts",
     "contained",
     "differences",
     "facts_against",
@@ -142,9 +144,21 @@ def bounds(expr: Expr, loops: _Loops, facts: Sequence[Expr]) -> tuple[int, int]:
     return low, high
 
 
-def needed(conditions: Sequence[Expr], loops: _Loops) -> tuple[Expr, ...]:
-    """Return those conditions that do not hold everywhere, nor wherever another one holds."""
-    kept = [c for c in dict.fromkeys(conditions) if not _follows(c, (), loops)]
+def needed(
+    conditions: Sequence[Expr], loops: _Loops, tested: Sequence[Expr] = ()
+) -> tuple[Expr, ...]:
+    """Return those conditions that do not hold everywhere, nor wherever another one holds.
+
+    Parameters
+    ----------
+    conditions : sequence of Expr
+    loops : sequence of (Var, Expr)
+        Ranges of the variables.
+    tested : sequence of Expr
+        Other conditions, which hold.
+    """
+    given = [d for c in tested for d in differences(c)]
+    kept = [c for c in dict.fromkeys(conditions) if not _follows(c, given, loops)]
     for one in tuple(kept):
         others = [d for c in kept if c is not one for d in differences(c)]
         if _follows(one, others, loops):
@@ -155,15 +169,23 @@ def needed(conditions: Sequence[Expr], loops: _Loops) -> tuple[Expr, ...]:
 def _follows(condition: Expr, facts: Sequence[Expr], loops: _Loops) -> bool:
     """Tell whether a condition holds everywhere, or wherever one of some facts does."""
     own = differences(condition)
+    known = (Const(0), *map(_tightened, facts))
     return bool(own) and all(
-        any(never_negative(simplify(mine - fact), loops) for fact in (Const(0), *facts))
-        for mine in own
+        any(never_negative(simplify(mine - fact), loops) for fact in known) for mine in own
     )
 
 
-def _conjuncts(condition: Expr) -> list[Expr]:
+def _tightened(difference: Expr) -> Expr:
+    """Return what is at least 0 where a difference is: of ``131 - 4 * t``, ``128 - 4 * t``."""
+    sums, constant = sum_of(difference)
+    common = gcd(*sums.values())
+    return simplify(difference - constant % common) if common > 1 else difference
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """Return the conditions that together are one."""
     if isinstance(condition, Binary) and condition.op == "and":
-        return _conjuncts(condition.a) + _conjuncts(condition.b)
+        return conjuncts(condition.a) + conjuncts(condition.b)
     return [condition]
 
 
@@ -171,12 +193,12 @@ def settle(expr: Expr, loops: _Loops, facts: Sequence[Expr]) -> Expr:
     """Return an expression without the quotients, remainders and conditions that facts decide.
 
     Before: ``(12 * i + t) // 13 % 9``. After, where ``12 * i + t`` is at most 116:
-    ``(12 * i + t) // 13``.
+    ``(12 * i + t) // 13``. Before: ``(4 * t + l) // 8``. After, where l is below 4: ``t // 2``.
     """
 
     def visit(part: Expr) -> Expr | None:
         if isinstance(part, Binary) and part.op == "and":
-            every = [map_expr(one, visit) for one in _conjuncts(part)]
+            every = [map_expr(one, visit) for one in conjuncts(part)]
             if any(isinstance(one, Const) and not one.value for one in every):
                 return Const(0, part.dtype)
             left = needed([one for one in every if not isinstance(one, Const)], loops)
@@ -195,8 +217,31 @@ def settle(expr: Expr, loops: _Loops, facts: Sequence[Expr]) -> Expr:
             return None
         low, high = bounds(a, loops, facts)
         if low // by.value != high // by.value:
-            return binary(part.op, a, by)
+            return _coarser(part.op, a, by.value, loops, facts)
         quotient = low // by.value
         return Const(quotient, part.dtype) if part.op == "//" else a - quotient * by.value
 
     return map_expr(expr, visit)
+
+
+def _coarser(op: str, a: Expr, by: int, loops: _Loops, facts: Sequence[Expr]) -> Expr:
+    """Return a quotient or remainder of fewer terms: those less than a step of the others go.
+
+    ``(4 * t + l) % 8`` is ``4 * (t % 2) + l`` where l is below 4.
+    """
+    sums, constant = sum_of(a)
+    for step in sorted({gcd(by, factor) for factor in sums.values()} - {1}, reverse=True):
+        coarse: Expr = Const(constant // step)
+        rest: Expr = Const(constant % step)
+        for atom, factor in sums.items():
+            if factor % step:
+                rest = rest + atom * factor
+            else:
+                coarse = coarse + atom * (factor // step)
+        rest = simplify(rest)
+        low, high = bounds(rest, loops, facts)
+        if isinstance(rest, Const) or low < 0 or high >= step:
+            continue
+        inner = settle(binary(op, simplify(coarse), Const(by // step)), loops, facts)
+        return inner if op == "//" else inner * step + rest
+    return binary(op, a, Const(by))

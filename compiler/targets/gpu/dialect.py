@@ -48,14 +48,16 @@ class Dialect:
         Parameters by which a thread is told its place.
     block, thread : str
         A thread's place along ``{axis}``, x, y or z, which is ``{number}``.
-    aligned : str
-        What makes an array of bytes that a block shares begin where vectors may.
     barrier : str
         The statement at which threads wait for each other, shared memory being written.
     table : str
         What stands before an array of integers that every kernel of a source reads.
     helper : str
         What stands before a function that a kernel calls.
+    pointed : str
+        What stands before what a pointer into an array that a block shares points to.
+    vector : str
+        A vector of the type ``{type}``, made of ``{lanes}``.
     single : str
         What follows the name of a function of floats in single precision.
     infinity, not_a_number : str
@@ -78,13 +80,14 @@ class Dialect:
     not_a_number: str = "NAN"
     lacks: tuple[str, ...] = ()
     long: str = "long"
-    aligned: str = ""
     block: str
     thread: str
     barrier: str
     table: str
     helper: str
     single: str
+    pointed: str
+    vector: str
 
     def type_of(self, dtype: str) -> str:
         """Return what the language calls a dtype.
@@ -125,7 +128,8 @@ OPENCL = Dialect(
     table="__constant ",
     helper="static inline ",
     single="",
-    aligned="__attribute__((aligned(16))) ",
+    pointed="__local ",
+    vector="({type})({lanes})",
 )
 CUDA = Dialect(
     name="CUDA C",
@@ -140,7 +144,8 @@ CUDA = Dialect(
     helper="__device__ static inline ",
     single="f",
     long="long long",
-    aligned="__align__(16) ",
+    pointed="",
+    vector="make_{type}({lanes})",
     # NVRTC has no math.h, which defines the two names.
     infinity="__int_as_float(0x7f800000)",
     not_a_number="__int_as_float(0x7fc00000)",
@@ -163,6 +168,8 @@ METAL = Dialect(
     table="constant ",
     helper="static inline ",
     single="",
+    pointed="threadgroup ",
+    vector="{type}({lanes})",
     lacks=("erf", "float64"),
 )
 DIALECTS: Mapping[str, Dialect] = {"cuda": CUDA, "metal": METAL, "opencl": OPENCL}

@@ -45,12 +45,25 @@ class Guard:
 
 @dataclass(frozen=True)
 class Loop:
-    """``for var in 0 .. extent - 1``, in each thread."""
+    """``for var in 0 .. extent - 1``, in each thread.
+
+    Attributes
+    ----------
+    var : Var
+    extent : Expr
+    body : Statement
+    unroll : bool
+        Whether to write the body as often as it runs.
+    vector : bool
+        Whether the iterations are lanes of a vector: the body is a store, then, and the extent 2
+        or 4.
+    """
 
     var: Var
     extent: Expr
     body: Statement
     unroll: bool = False
+    vector: bool = False
 
 
 @dataclass(frozen=True)

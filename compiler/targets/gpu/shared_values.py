@@ -10,7 +10,7 @@ from vdla.compiler.ir.stmt import Access
 from vdla.compiler.te.expr import Call, Cast, Const, Expr, Real, Select, Var
 from vdla.compiler.te.traverse import map_expr, parts_of, walk
 
-__all__ = ["load_call", "load_of", "merged_loads", "used_again"]
+__all__ = ["load_call", "load_of", "loaded_always", "merged_loads", "used_again"]
 
 
 def load_call(dtype: str, position: int) -> Expr:
@@ -51,7 +51,7 @@ def used_again(value: Expr) -> list[Expr]:
     What only one side of a select loads is not computed where the other is chosen: parts that hold
     such a load are left where they are.
     """
-    always = _loaded_always(value)
+    always = loaded_always(value)
     uses: Counter[Expr] = Counter()
     order: list[Expr] = []
 
@@ -79,10 +79,11 @@ def _loaded(expr: Expr) -> set[int]:
     return {position for part in walk(expr) if (position := load_of(part)) is not None}
 
 
-def _loaded_always(expr: Expr) -> set[int]:
+def loaded_always(expr: Expr) -> set[int]:
+    """Return the positions of what a value loads whichever of its conditions hold."""
     if isinstance(expr, Select):
-        return _loaded_always(expr.condition)
+        return loaded_always(expr.condition)
     position = load_of(expr)
     if position is not None:
         return {position}
-    return set[int]().union(*map(_loaded_always, parts_of(expr)))
+    return set[int]().union(*map(loaded_always, parts_of(expr)))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import textwrap
 
-import numpy as np
-
 from vdla.compiler.ir.stmt import Access, Intrinsic, Store
 from vdla.compiler.lower.regions import SHARED
 from vdla.compiler.te.expr import Const, Expr, Reduce, Select, Var
@@ -25,10 +23,12 @@ from .kernel import (
     Sequence,
     Statement,
     accesses,
+    walk,
 )
 from .names import Names
 from .shared_values import load_call, merged_loads, used_again
 from .sums import sum_fits, summed_from_zero
+from .vector_source import ALIGNED, vector_lines
 
 __all__ = ["entry_name", "source_of"]
 
@@ -124,9 +124,8 @@ class _Writer:
                     place = text.format(axis="xyz"[number], number=number)
                     lines.append(f"    const int {var.name} = {place};  // 0..{size - 1}")
         for buffer in kernel.shared:
-            whole = dialect.aligned if np.dtype(buffer.dtype).itemsize == 1 else ""
-            kind = f"{dialect.shared}{whole}{dialect.type_of(buffer.dtype)}"
-            lines.append(f"    {kind} {names.of(buffer)}[{buffer.total}];")
+            kind = f"{dialect.shared}{dialect.type_of(buffer.dtype)}"
+            lines.append(f"    {kind} {names.of(buffer)}[{buffer.total}] {ALIGNED};")
         for buffer in kernel.registers:
             lines.append(
                 f"    {self._dialect.type_of(buffer.dtype)} {names.of(buffer)}[{buffer.total}];"
@@ -163,9 +162,16 @@ class _Writer:
             self._write(depth, f"if ({both}) {{")
             self._statement(stmt.body, loops, depth + 1)
             self._write(depth, "}")
+        elif isinstance(stmt, Loop) and stmt.vector:
+            within = self._expressions((*loops, (stmt.var, stmt.extent)))
+            for line in vector_lines(stmt, self._dialect, self._names, within):
+                self._write(depth, line)
         elif isinstance(stmt, Loop):
             if stmt.unroll and isinstance(stmt.extent, Const):
                 self._lines.append("#pragma unroll")
+            elif _holds_loops(stmt):
+                # Compilers that repeat all taps of a window run out of registers.
+                self._lines.append("#pragma unroll 1")
             extent = expressions.text(stmt.extent)
             name = self._names.loop(stmt.var)
             self._write(depth, f"for (int {name} = 0; {name} < {extent}; ++{name}) {{")
@@ -249,3 +255,9 @@ class _Writer:
 
     def _expressions(self, loops: _Loops) -> Expressions:
         return Expressions(self._dialect, self._names, loops, self._helpers, self._tables)
+
+
+def _holds_loops(loop: Loop) -> bool:
+    """Tell whether loops that are not to be unrolled stand in a loop."""
+    inner = (part for part in walk(loop.body) if isinstance(part, Loop))
+    return any(not (part.unroll or part.vector) for part in inner)

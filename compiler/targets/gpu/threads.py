@@ -28,6 +28,7 @@ from vdla.errors import LoweringError
 
 from .conditions import below, facts_of, needed, settle
 from .kernel import BLOCK, THREAD, Guard, Loop, Statement, joined
+from .vectors import in_vectors
 
 __all__ = ["REGISTER", "Threads", "thread_sizes"]
 
@@ -118,7 +119,8 @@ class Threads:
     time, the threads that run them do it once. Conditions are tested around the largest statements
     in which no shared memory is filled, so that all threads reach every barrier. A loop to be
     unrolled takes its greatest number of steps, each with a condition, so that an array that it
-    runs through can lie in registers.
+    runs through can lie in registers; one to be vectors is unrolled where its elements are not
+    known to be whole vectors.
 
     Attributes
     ----------
@@ -195,17 +197,19 @@ class Threads:
     def _loop(self, stmt: For, at: _Place) -> Statement:
         extent = simplify(substitute(stmt.extent, at.values))
         if stmt.kind not in _VARIABLES:
-            if stmt.kind not in ("serial", "unroll"):
+            if stmt.kind not in ("serial", "unroll", "vectorize"):
                 raise LoweringError(
-                    f"A loop of a GPU's thread is serial or unrolled, and {stmt.var.name} is "
-                    f"{stmt.kind}: leave that out, or bind the loop to an axis of threads."
+                    f"A loop of a GPU's thread is serial, unrolled or of vectors, and "
+                    f"{stmt.var.name} is {stmt.kind}: leave that out, or bind the loop to an axis "
+                    "of threads."
                 )
             conditions = at.conditions
-            if stmt.kind == "unroll" and not isinstance(extent, Const):
+            if stmt.kind != "serial" and not isinstance(extent, Const):
                 conditions = (*conditions, *below(stmt.var, extent))
                 extent = Const(const_bounds(extent, at.loops)[1])
             inner = replace(at, loops=(*at.loops, (stmt.var, extent)), conditions=conditions)
-            return Loop(stmt.var, extent, self._visit(stmt.body, inner), stmt.kind == "unroll")
+            loop = Loop(stmt.var, extent, self._visit(stmt.body, inner), stmt.kind != "serial")
+            return in_vectors(loop) if stmt.kind == "vectorize" else loop
         if stmt.kind in at.bound:
             raise LoweringError(
                 f"Loops around one statement must be bound to different axes; "
@@ -248,7 +252,7 @@ class Threads:
 
 
 def _guarded(at: _Place, stmt: Statement) -> Statement:
-    conditions = needed(at.conditions, at.loops)
+    conditions = needed(at.conditions, at.loops, at.tested)
     return Guard(conditions, stmt) if conditions else stmt
 
 

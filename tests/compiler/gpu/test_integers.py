@@ -12,8 +12,8 @@ from tests.compiler.targets.gpu.on_processor import network_as
 from vdla.compiler.gpu import compile_network
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.gpu import CUDA, METAL, Dialect
-from vdla.runtime.opencl import OpenClDevice
 from vdla.runtime.gpu_network import place_network
+from vdla.runtime.opencl import OpenClDevice
 
 Array = np.ndarray
 

@@ -118,7 +118,7 @@ def test_what_is_fetched_together_is_read_once_a_block(
     # Four blocks of 32 x 32 sums need (32 + 32) x 64 elements each. Without sharing, each of
     # 64 x 64 x 64 products reads two.
     if not together:
-        monkeypatch.setattr("vdla.compiler.gpu.fetch.fetch", lambda *_: None)
+        monkeypatch.setattr("vdla.compiler.gpu.fetch.fetch", lambda *_, **__: None)
     case = matmul((64, 64), (64, 64))
     kernel = operator_kernel(case.graph, case.graph.nodes[0]).kernel
     threads = int(np.prod(kernel.grid) * np.prod(kernel.block))

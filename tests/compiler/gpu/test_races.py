@@ -55,4 +55,4 @@ def test_every_barrier_keeps_them_apart(name: str, tmp_path: Path) -> None:
 def test_every_guard_keeps_them_inside(name: str, tmp_path: Path) -> None:
     kernel, arrays, _ = _made(name)
     text = watched(unguarded(kernel), *arrays, folder=tmp_path).text
-    assert re.match(r"Invalid (read|write) of size 4 at (local|global) memory address", text)
+    assert re.match(r"Invalid (read|write) of size (4|16) at (local|global) memory address", text)

@@ -36,6 +36,18 @@ static inline float __int_as_float(int bits) {
     return value;
 }
 
+// Vectors, which point into arrays of floats.
+struct __attribute__((may_alias, aligned(16))) float4 {
+    float x, y, z, w;
+    float4(float a, float b, float c, float d) : x(a), y(b), z(c), w(d) {}
+};
+struct __attribute__((may_alias, aligned(8))) float2 {
+    float x, y;
+    float2(float a, float b) : x(a), y(b) {}
+};
+#define make_float4 float4
+#define make_float2 float2
+
 // Metal
 namespace metal {}
 typedef Place uint3;

@@ -57,6 +57,33 @@ def test_below_an_extent(index: Expr, extent: Expr, count: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "index",
+    [
+        (B * 12 + T) // 6,
+        (B * 24 + STEP * 0 + T) % 24,
+        (B * 24 + T) // 48,
+        (STEP * 24 + B * 12 + T) % 72,
+        (STEP * 24 + T + 36) // 72,
+        (B * 7 + T) // 14,  # t reaches past 7
+    ],
+)
+def test_what_is_less_than_a_step_leaves_quotients(index: Expr) -> None:
+    assert values(settle(simplify(index), LOOPS, ())) == values(index)
+
+
+def test_a_quotient_of_whole_steps_is_of_those_alone() -> None:
+    assert settle((STEP * 12 + T) // 24, LOOPS, ()) == STEP // 2
+    assert simplify(settle((STEP * 12 + T) % 24, LOOPS, ())) == simplify((STEP % 2) * 12 + T)
+
+
+def test_a_tested_condition_decides_others_with_steps_between() -> None:
+    # 4 * i <= 30 means 4 * i <= 28, so that 4 * i + 3 <= 31.
+    tested, wider = (STEP * 4).le(30), (STEP * 4 + 3).le(31)
+    assert needed([wider], LOOPS, [tested]) == ()
+    assert needed([(STEP * 4 + 4).le(31)], LOOPS, [tested]) != ()
+
+
+@pytest.mark.parametrize(
     "condition", [T.lt(5), T.le(4), (STEP * 12 + T).lt(B * 40), ((STEP * 12 + T) // 7).lt(9)]
 )
 def test_facts_of_what_does_not_hold(condition: Expr) -> None:

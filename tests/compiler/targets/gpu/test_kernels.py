@@ -303,9 +303,9 @@ def _uneven_loop() -> Kernel:
     return build_kernel("k", s, [a, b])
 
 
-def _vectors() -> Kernel:
+def _parallel() -> Kernel:
     s, a, b = _plain()
-    s[b].vectorize(s[b].axis[1])
+    s[b].parallel(s[b].axis[1])
     return build_kernel("k", s, [a, b])
 
 
@@ -377,9 +377,9 @@ def _unguarded_margin() -> Kernel:
             r"factor that divides\.",
         ),
         (
-            _vectors,
-            r"A loop of a GPU's thread is serial or unrolled, and j is vectorize: leave that out, "
-            r"or bind the loop to an axis of threads\.",
+            _parallel,
+            r"A loop of a GPU's thread is serial, unrolled or of vectors, and j is parallel: leave "
+            r"that out, or bind the loop to an axis of threads\.",
         ),
         (
             _others,

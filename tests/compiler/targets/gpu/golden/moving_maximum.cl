@@ -7,7 +7,7 @@ void moving_maximum_kernel(
 {
     const int block_x = get_group_id(0);  // 0..6
     const int thread_x = get_local_id(0);  // 0..15
-    __local float a_shared[20];
+    __local float a_shared[20] __attribute__((aligned(16)));
     float out_register[1];
 
     // The block's threads fill a_shared.

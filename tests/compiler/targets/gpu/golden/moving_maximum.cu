@@ -7,7 +7,7 @@ void moving_maximum_kernel(
 {
     const int block_x = blockIdx.x;  // 0..6
     const int thread_x = threadIdx.x;  // 0..15
-    __shared__ float a_shared[20];
+    __shared__ float a_shared[20] __attribute__((aligned(16)));
     float out_register[1];
 
     // The block's threads fill a_shared.

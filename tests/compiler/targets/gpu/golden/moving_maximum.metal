@@ -11,7 +11,7 @@ kernel void moving_maximum_kernel(
 {
     const int block_x = block_place.x;  // 0..6
     const int thread_x = thread_place.x;  // 0..15
-    threadgroup float a_shared[20];
+    threadgroup float a_shared[20] __attribute__((aligned(16)));
     float out_register[1];
 
     // The block's threads fill a_shared.

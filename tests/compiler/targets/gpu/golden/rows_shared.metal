@@ -12,11 +12,12 @@ kernel void rows_shared_kernel(
 {
     const int block_x = block_place.x;  // 0..5
     const int thread_x = thread_place.x;  // 0..5
-    threadgroup float a_shared[8];
-    threadgroup float b_shared[48];
+    threadgroup float a_shared[8] __attribute__((aligned(16)));
+    threadgroup float b_shared[48] __attribute__((aligned(16)));
     float out_register[1];
 
     out_register[0] = -INFINITY;
+#pragma unroll 1
     for (int k_o = 0; k_o < 3; ++k_o) {
         // The block's threads fill a_shared.
         for (int i0_i1_o = 0; i0_i1_o < 2; ++i0_i1_o) {

@@ -8,7 +8,7 @@ void transposed_divided_kernel(
     const int block_y = get_group_id(1);  // 0..1
     const int thread_x = get_local_id(0);  // 0..7
     const int thread_y = get_local_id(1);  // 0..7
-    __local float a_shared[64];
+    __local float a_shared[64] __attribute__((aligned(16)));
 
     // The block's threads fill a_shared.
     a_shared[8 * thread_y + thread_x] =

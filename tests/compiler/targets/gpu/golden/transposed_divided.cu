@@ -8,7 +8,7 @@ void transposed_divided_kernel(
     const int block_y = blockIdx.y;  // 0..1
     const int thread_x = threadIdx.x;  // 0..7
     const int thread_y = threadIdx.y;  // 0..7
-    __shared__ float a_shared[64];
+    __shared__ float a_shared[64] __attribute__((aligned(16)));
 
     // The block's threads fill a_shared.
     a_shared[8 * thread_y + thread_x] =

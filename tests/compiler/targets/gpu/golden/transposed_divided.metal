@@ -12,7 +12,7 @@ kernel void transposed_divided_kernel(
     const int block_y = block_place.y;  // 0..1
     const int thread_x = thread_place.x;  // 0..7
     const int thread_y = thread_place.y;  // 0..7
-    threadgroup float a_shared[64];
+    threadgroup float a_shared[64] __attribute__((aligned(16)));
 
     // The block's threads fill a_shared.
     a_shared[8 * thread_y + thread_x] =
