@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.cpu.define.site import Array, Site
@@ -157,15 +157,11 @@ def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
     terms = _terms(schedule[sums])
     if node.op == "conv2d":
         tile = default_convolution_tile(output.shape, (*weight.shape[:3], terms), node.attrs)
-        if dot_of(schedule[sums]):
-            tile = replace(tile, depth=_exact(terms, tile.depth))
         schedule_convolution(schedule, output, sums, tile)
     else:
         _check_matrices(node, (x.shape, weight.shape, output.shape))
         rows, columns = output.shape[-2:]
         product = default_product_tile(rows, columns, terms)
-        if dot_of(schedule[sums]):
-            product = replace(product, depth=_exact(terms, product.depth))
         schedule_product(schedule, output, sums, product)
     for stage in schedule.stages:
         if stage.attach is None and stage.tensor is not output:
@@ -178,11 +174,6 @@ def _terms(total: te.Stage) -> int:
     axis = total.reduce_axis[-1 if dot_of(total) is None else -2]
     assert isinstance(axis.extent, Const)
     return axis.extent.value
-
-
-def _exact(words: int, most: int) -> int:
-    """Return the length of the fewest steps, `most` words at the most: so many words divide."""
-    return words // -(-words // most)
 
 
 def _odd_matrices(node: Node, shapes: tuple[tuple[int, ...], ...]) -> bool:

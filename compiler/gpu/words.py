@@ -15,10 +15,6 @@ from vdla.compiler.targets.gpu.intrinsics import WORD
 from vdla.compiler.te import Expr, Tensor, minimum, reduce_axis, select, sum_over
 from vdla.compiler.te.expr import ExprLike, as_expr
 
-from .convolution import default_convolution_tile
-from .fetch import step_of
-from .product import default_product_tile
-
 __all__ = ["define_in_words", "takes_words"]
 
 _LOW, _HIGH = -128, 127
@@ -48,12 +44,6 @@ def define_in_words(site: Site) -> Tensor:
     return {"conv2d": _conv2d, "dense": _dense, "matmul": _matmul}[site.node.op](site)
 
 
-def _words(depth: int, most: int) -> int:
-    """Return how many words terms take, in steps that are all as long."""
-    words = -(-depth // WORD)
-    return -(-words // most) * step_of(words, most)
-
-
 @dataclass(frozen=True)
 class _Weights:
     """Constant weights in words.
@@ -78,37 +68,37 @@ class _Weights:
         return chosen(self.channels, term)
 
 
-def _in_words(site: Site, most: int, order: tuple[int, ...]) -> _Weights:
+def _in_words(site: Site, order: tuple[int, ...]) -> _Weights:
     """Lay weights out; ``order`` puts their channels of the output before those of the input.
 
-    Weights less their zero point take 9 bits: those that 8 do not hold are sums of two, and the
-    channels in which there are any follow the others a second time.
+    Weights less their zero point take 9 bits: those that 8 do not hold are sums of some that do,
+    and the channels in which there are any follow the others again.
     """
     data = site.value(1)
     assert data is not None
     wide = (centred(site, data, 0) if site.quantized else data).transpose(order)
-    parts, channels = [wide], list(range(wide.shape[-1]))
-    if wide.dtype == np.int16:
-        low = wide.clip(_LOW, _HIGH)
-        rest = wide - low
+    parts, channels = [wide], np.arange(wide.shape[-1])
+    while parts[-1].dtype == np.int16:
+        low = parts[-1].clip(_LOW, _HIGH)
+        rest = parts[-1] - low
         again = np.flatnonzero(rest.any(axis=tuple(range(rest.ndim - 1))))
-        parts = [low.astype(np.int8), rest[..., again].astype(np.int8)]
-        channels += again.tolist()
+        own = channels[len(channels) - rest.shape[-1] :]
+        parts[-1] = low.astype(np.int8)
+        if again.size:
+            parts.append(rest[..., again])
+            channels = np.append(channels, own[again])
     joined = np.concatenate(parts, axis=-1)
-    words = _words(joined.shape[-1], most)
+    words = -(-joined.shape[-1] // WORD)
     more = words * WORD - joined.shape[-1]
     padded = np.pad(joined, [(0, 0)] * (joined.ndim - 1) + [(0, more)])
     split = padded.reshape(*padded.shape[:-1], words, WORD)
-    return _Weights(
-        np.ascontiguousarray(np.moveaxis(split, -2, -3)), (*channels, *[channels[-1]] * more)
-    )
+    used = np.append(channels, [channels[-1]] * more)
+    return _Weights(np.ascontiguousarray(np.moveaxis(split, -2, -3)), tuple(used.tolist()))
 
 
 def _conv2d(site: Site) -> Tensor:
-    outputs, rows, columns, depth = site.tensors[1].shape
-    words = -(-depth // WORD)
-    tile = default_convolution_tile(site.output.shape, (outputs, rows, columns, words), site.attrs)
-    held = _in_words(site, tile.depth, (1, 2, 0, 3))
+    _, rows, columns, _ = site.tensors[1].shape
+    held = _in_words(site, (1, 2, 0, 3))
     weight = site.constant(held.data, site.tensors[1].name)
     images = padded_images(site)
     count = weight.shape[2]
@@ -135,9 +125,8 @@ def _conv2d(site: Site) -> Tensor:
 
 def _dense(site: Site) -> Tensor:
     x, outputs = site.input(0), site.tensors[1].shape[0]
-    rows, depth = x.shape
-    most = default_product_tile(rows, outputs, -(-depth // WORD)).depth
-    held = _in_words(site, most, (0, 1))
+    rows = x.shape[0]
+    held = _in_words(site, (0, 1))
     weight = site.constant(held.data, site.tensors[1].name)
     count = weight.shape[0]
     words = site.compute(
@@ -156,7 +145,7 @@ def _dense(site: Site) -> Tensor:
 def _matmul(site: Site) -> Tensor:
     lhs, rhs, shape = site.input(0), site.input(1), site.output.shape
     depth = lhs.shape[-1]
-    count = _words(depth, default_product_tile(*shape[-2:], -(-depth // WORD)).depth)
+    count = -(-depth // WORD)
     last = depth - 1
 
     def rows(*index: ExprLike) -> Expr:

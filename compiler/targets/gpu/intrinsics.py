@@ -10,7 +10,7 @@ from vdla.errors import LoweringError
 
 from .dialect import CUDA, METAL, OPENCL, Dialect
 
-__all__ = ["INTRINSICS", "WORD", "dot_product", "intrinsic_text"]
+__all__ = ["INTRINSICS", "WORD", "dot_product", "intrinsic_text", "signs_of"]
 
 WORD = 4
 """Integers of 8 bits that an instruction multiplies at once: as many as 32 bits hold."""
@@ -74,11 +74,15 @@ static inline int {name}(A a, B b, unsigned int c)
 }
 
 
+def signs_of(name: str) -> str:
+    """Return which factors of an intrinsic have a sign: ``us`` where the second alone has."""
+    return "".join("su"[dtype[0] == "u"] for dtype in name.split("_")[1:])
+
+
 def intrinsic_text(name: str, dialect: Dialect) -> str:
     """Return the function that an intrinsic is in a language: the instruction, or what it does."""
-    _, *dtypes = name.split("_")
-    a, b = (dialect.type_of(dtype) for dtype in dtypes)
-    signs = "".join("su"[dtype[0] == "u"] for dtype in dtypes)
+    a, b = (dialect.type_of(dtype) for dtype in name.split("_")[1:])
+    signs = signs_of(name)
     kinds = ".".join(f"{sign}32" for sign in signs)
     wide = "uint" if signs == "uu" else "int"
     return _TEXTS[dialect.name].format(

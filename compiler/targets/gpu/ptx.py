@@ -9,12 +9,13 @@ from typing import Any
 import llvmlite.binding as llvm
 import llvmlite.ir as ll
 
-from vdla.compiler.ir.stmt import Buffer, Stmt
+from vdla.compiler.ir.stmt import Buffer, Intrinsic, Stmt
 from vdla.compiler.targets.cpu.statements import StatementEmitter
 from vdla.compiler.targets.cpu.types import I32, I64, element_type
 from vdla.compiler.te.expr import Const
 from vdla.errors import LoweringError
 
+from .intrinsics import WORD, signs_of
 from .kernel import BLOCK, THREAD, Barrier, Guard, Kernel, Loop, Sequence, Statement
 from .source import entry_name
 
@@ -127,11 +128,11 @@ class _ThreadEmitter(StatementEmitter):
         array.type = SHARED  # elements are reached by their own type
         return array
 
-    def _special(self, name: str, result: Any) -> Any:
+    def _special(self, name: str, result: Any, *args: Any) -> Any:
         """Call one of LLVM's functions for these GPUs."""
         module = self._function.module
-        kind = ll.FunctionType(result, [])
-        return self.builder.call(module.globals.get(name) or ll.Function(module, kind, name), [])
+        kind = ll.FunctionType(result, [arg.type for arg in args])
+        return self.builder.call(module.globals.get(name) or ll.Function(module, kind, name), args)
 
     def emit(self, stmt: Statement | Stmt) -> None:
         """Emit a statement."""
@@ -146,8 +147,20 @@ class _ThreadEmitter(StatementEmitter):
                 self.emit(stmt.body)
         elif isinstance(stmt, Loop):
             self._repeat(stmt)
+        elif isinstance(stmt, Intrinsic):
+            self._dot(stmt)
         else:
             super().emit(stmt)
+
+    def _dot(self, stmt: Intrinsic) -> None:
+        """Emit a dot product, whose operands are words of shared memory."""
+        target, *words = (
+            self._pointer(one, self._index(one.offset)) for one in (stmt.output, *stmt.operands)
+        )
+        factors = [self.builder.load(word, align=WORD, typ=I32) for word in words]
+        total = self.builder.load(target, align=WORD, typ=I32)
+        name = f"llvm.nvvm.idp4a.{'.'.join(signs_of(stmt.intrin.name))}"
+        self.builder.store(self._special(name, I32, *factors, total), target, align=WORD)
 
     def _repeat(self, stmt: Loop) -> None:
         extent = self._index(stmt.extent)

@@ -47,17 +47,20 @@ def matmul(left: tuple[int, ...], right: tuple[int, ...], dtype: str = "int8") -
     return ByteCase(network("matmul", [a, b]), (a, b))
 
 
-def _scales(channels: int, dtype: str) -> Quant:
+def _scales(channels: int, dtype: str, zero: int) -> Quant:
     """Return scales of weights: one for each channel, or one with a zero point inside the range."""
     if dtype == "uint8":
-        return quant(0.03, 99)
+        return quant(0.03, zero)
     steps = np.random.default_rng(3).uniform(0.01, 0.05, channels).astype(np.float32)
     return Quant(steps, np.zeros(channels, np.int64), 0)
 
 
-def dense(rows: int, depth: int, outputs: int, dtype: str = "int8") -> ByteCase:
+def dense(
+    rows: int, depth: int, outputs: int, dtype: str = "int8", weight_zero: int = 99
+) -> ByteCase:
     """A dense layer with bias, requantized."""
-    return _weighted("dense", (rows, depth), (outputs, depth), {"keep_dims": False}, dtype)
+    attrs = {"keep_dims": False}
+    return _weighted("dense", (rows, depth), (outputs, depth), attrs, dtype, weight_zero)
 
 
 def convolution(
@@ -76,7 +79,12 @@ def convolution(
 
 
 def _weighted(
-    op: str, image: tuple[int, ...], weight: tuple[int, ...], attrs: dict[str, object], dtype: str
+    op: str,
+    image: tuple[int, ...],
+    weight: tuple[int, ...],
+    attrs: dict[str, object],
+    dtype: str,
+    weight_zero: int = 99,
 ) -> ByteCase:
     x, w = _drawn(image, dtype, 4), _drawn(weight, dtype, 5)
     if dtype == "uint8":  # most of them fit 8 bits less their zero point, as a network's do
@@ -85,7 +93,12 @@ def _weighted(
     zero = 3 if dtype == "int8" else 131
     terms = int(np.prod(weight)) // weight[0]
     spread = 73 * 73 * np.sqrt(terms) * 0.02 * 0.03 / 50
-    quants = [quant(0.02, zero), _scales(weight[0], dtype), None, quant(spread, zero - 8)]
+    quants = [
+        quant(0.02, zero),
+        _scales(weight[0], dtype, weight_zero),
+        None,
+        quant(spread, zero - 8),
+    ]
     clip = (zero - 100, zero + 90)
     own = {**attrs, "clip": clip, "rounding": "single" if op == "dense" else "double"}
     graph = network(op, [x, w, bias], own, constant=[1, 2], quants=quants, dtype=dtype)
@@ -102,6 +115,7 @@ CASES: dict[str, Callable[[], ByteCase]] = {
     "int8 dense 7x13x5": lambda: dense(7, 13, 5),
     "int8 dense 64x128x96": lambda: dense(64, 128, 96),
     "uint8 dense 33x75x34": lambda: dense(33, 75, 34, "uint8"),
+    "uint8 dense of 255": lambda: dense(3, 9, 6, "uint8", weight_zero=0),
     "int8 conv 1x1 image": lambda: convolution((1, 1, 1, 3), 2, (1, 1)),
     "int8 conv 3x3": lambda: convolution((1, 14, 13, 17), 33, (3, 3), padding=SAME),
     "int8 conv 3x3 divided": lambda: convolution((1, 8, 8, 64), 32, (3, 3), padding=SAME),

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.compiler.gpu.byte_cases import CASES as BYTES
 from tests.compiler.gpu.cases import CASES as OPERATORS
 from tests.compiler.targets.gpu.broken import barriers_of, unguarded, without
 from tests.compiler.targets.gpu.race_checker import first_race, watched
@@ -28,12 +29,12 @@ def _made(name: str) -> tuple[Kernel, list[Array], Array]:
         rng = np.random.default_rng(3)
         arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in tensors[:-1]]
         return build_kernel(name, schedule, tensors), arrays, expected(*arrays)
-    case = OPERATORS[name]()
+    case = (OPERATORS | BYTES)[name]()
     made = operator_kernel(case.graph, case.graph.nodes[0])
     return made.kernel, [*case.inputs, *made.constants.values()], case.exact
 
 
-@pytest.mark.parametrize("name", [*SCHEDULES, *OPERATORS])
+@pytest.mark.parametrize("name", [*SCHEDULES, *OPERATORS, *BYTES])
 def test_threads_never_come_together(name: str, tmp_path: Path) -> None:
     kernel, arrays, expected = _made(name)
     report = watched(kernel, *arrays, folder=tmp_path)
@@ -41,7 +42,7 @@ def test_threads_never_come_together(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(report.output, expected, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", [*SCHEDULES, *OPERATORS])
+@pytest.mark.parametrize("name", [*SCHEDULES, *OPERATORS, *BYTES])
 def test_every_barrier_keeps_them_apart(name: str, tmp_path: Path) -> None:
     kernel, arrays, _ = _made(name)
     barriers = barriers_of(kernel)

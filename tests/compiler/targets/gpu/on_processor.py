@@ -15,7 +15,7 @@ import pytest
 from vdla.compiler.gpu import GpuNetwork
 from vdla.compiler.targets.gpu import METAL, Dialect, Kernel, Parameter, source_of
 
-__all__ = ["network_as", "run_as"]
+__all__ = ["network_as", "run_as", "unwritten"]
 
 SHIM = Path(__file__).with_name("fibres.cpp")
 
@@ -65,7 +65,7 @@ def run_as(dialect: Dialect, kernel: Kernel, *arrays: np.ndarray, folder: Path) 
     )
     given = iter(arrays)
     values = [
-        _unwritten(p) if p.written else np.ascontiguousarray(next(given)) for p in kernel.parameters
+        unwritten(p) if p.written else np.ascontiguousarray(next(given)) for p in kernel.parameters
     ]
     (result,) = (v for p, v in zip(kernel.parameters, values, strict=True) if p.written)
     sizes = [(ctypes.c_int * 3)(*size) for size in (kernel.grid, kernel.block)]
@@ -87,7 +87,7 @@ def network_as(
     return arrays
 
 
-def _unwritten(parameter: Parameter) -> np.ndarray:
+def unwritten(parameter: Parameter) -> np.ndarray:
     """Return an array that nobody would mistake for the result."""
     array = np.empty(parameter.shape, parameter.buffer.dtype)
     array.view(np.uint8).fill(0xFF)  # of floats, NaN

@@ -18,8 +18,9 @@ import llvmlite.ir as ll
 import numpy as np
 import pytest
 
+from tests.compiler.gpu.byte_cases import CASES as BYTES
 from tests.compiler.gpu.cases import CASES as OPERATORS
-from tests.compiler.targets.gpu.on_processor import SHIM
+from tests.compiler.targets.gpu.on_processor import SHIM, unwritten
 from tests.compiler.targets.gpu.schedules import CASES as SCHEDULES
 from vdla.compiler.gpu import operator_kernel
 from vdla.compiler.targets.cpu import host_target
@@ -36,11 +37,23 @@ SPECIAL = {
         for axis in "xyz"
     },
     "llvm.nvvm.barrier0": "barrier_of_block",
+    **{f"llvm.nvvm.idp4a.{a}.{b}": f"dot_{a}{b}" for a in "su" for b in "su"},
 }
+KINDS = {"s": "signed char", "u": "unsigned char"}
 PLACES = "\n".join(
     f'extern "C" int {name}() {{ return {name.replace("_", ".")}; }}'
     for name in SPECIAL.values()
     if "Idx" in name
+)
+
+DOTS = "\n".join(
+    f"""extern "C" int dot_{a}{b}(int left, int right, int sum) {{
+        for (int k = 0; k < 4; ++k)
+            sum += (({KINDS[a]} *)&left)[k] * (({KINDS[b]} *)&right)[k];
+        return sum;
+    }}"""
+    for a in KINDS
+    for b in KINDS
 )
 
 
@@ -62,6 +75,7 @@ def _run(kernel: Kernel, arrays: list[Array], folder: Path) -> Array:
     name, count = entry_name(kernel), len(kernel.parameters)
     (folder / "kernel.inc").write_text(
         f"""{PLACES}
+{DOTS}
 extern "C" void barrier_of_block() {{ wait_for_all(); }}
 extern "C" void {name}({", ".join(["void *"] * count)});
 """
@@ -73,8 +87,7 @@ extern "C" void {name}({", ".join(["void *"] * count)});
     subprocess.run([*command, str(folder / "kernel.o"), "-lm", "-o", str(library)], check=True)
     read = iter(arrays)
     values = [
-        np.full(p.shape, np.nan, np.float32) if p.written else np.ascontiguousarray(next(read))
-        for p in kernel.parameters
+        unwritten(p) if p.written else np.ascontiguousarray(next(read)) for p in kernel.parameters
     ]
     (result,) = (v for p, v in zip(kernel.parameters, values, strict=True) if p.written)
     sizes = [(ctypes.c_int * 3)(*size) for size in (kernel.grid, kernel.block)]
@@ -88,6 +101,23 @@ def test_an_operator_by_its_instructions(name: str, tmp_path: Path) -> None:
     case = OPERATORS[name]()
     made = operator_kernel(case.graph, case.graph.nodes[0])
     case.check(_run(made.kernel, [*case.inputs, *made.constants.values()], tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction"),
+    [
+        ("int8 matmul 65x70x33", "dp4a.s32.s32"),
+        ("uint8 matmul batch", "dp4a.u32.u32"),
+        ("uint8 dense 33x75x34", "dp4a.u32.s32"),
+        ("int8 conv 3x3", "dp4a.s32.s32"),
+    ],
+)
+def test_dot_products_by_their_instructions(name: str, instruction: str, tmp_path: Path) -> None:
+    case = BYTES[name]()
+    made = operator_kernel(case.graph, case.graph.nodes[0])
+    found = _run(made.kernel, [*case.inputs, *made.constants.values()], tmp_path)
+    np.testing.assert_array_equal(found, case.exact)
+    assert instruction in ptx_of(made.kernel)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
