@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,11 +35,14 @@ class GpuDevice(ABC):
         The device and what drives it.
     errors : tuple of type
         What the driver's binding raises.
+    on_processor : bool
+        Whether it is the processor that stands for a GPU: how long it takes says nothing of one.
     """
 
     target: ClassVar[str]
     name: str
     errors: tuple[type[Exception], ...]
+    on_processor = False
 
     def build(self, kernel: Kernel) -> LoadedKernel:
         """Write a kernel's source, and load it.
@@ -102,6 +106,23 @@ class GpuDevice(ABC):
     @abstractmethod
     def launch(self, function: Any, code: GpuKernel, memories: Sequence[Memory]) -> None:
         """Ask the device to run a kernel on its own memory, after all that it was asked before."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Return once all is done that was asked."""
+
+    def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return a call that asks the device for what `work` asks it for, as fast as it can."""
+        return work
+
+    def seconds(self, work: Callable[[], None], count: int) -> float:
+        """Return what it takes the device to do some work so many times in a row, once."""
+        self.wait()
+        begin = time.perf_counter()
+        for _ in range(count):
+            work()
+        self.wait()
+        return (time.perf_counter() - begin) / count
 
     @contextmanager
     def failing(self, name: str) -> Iterator[None]:

@@ -93,21 +93,31 @@ class PlacedRun:
         DeviceError
             The device fails.
         """
-        run, device = self.code, self.device
-        if set(inputs) != set(run.inputs):
+        self.write(inputs)
+        with self.device.failing(self.name):
+            self.enqueue()
+        return self.read()
+
+    def write(self, inputs: Mapping[str, Array]) -> None:
+        """Copy the inputs to the device, as `run` takes them."""
+        if set(inputs) != set(self.code.inputs):
             raise InputError(
-                f"{self.name} must be given {', '.join(run.inputs)}, not "
+                f"{self.name} must be given {', '.join(self.code.inputs)}, not "
                 f"{', '.join(inputs) or 'nothing'}."
             )
-        with device.failing(self.name):
-            for name, array in inputs.items():
-                device.write(self._memories[name], self._checked(name, array))
-            self.enqueue()
-            outputs = {}
-            for name in run.outputs:
+        checked = {name: self._checked(name, array) for name, array in inputs.items()}
+        with self.device.failing(self.name):
+            for name, array in checked.items():
+                self.device.write(self._memories[name], array)
+
+    def read(self) -> dict[str, Array]:
+        """Copy the outputs back, once all is done that was asked."""
+        outputs = {}
+        with self.device.failing(self.name):
+            for name in self.code.outputs:
                 tensor = self._tensors[name]
                 outputs[name] = np.empty(tensor.shape, tensor.dtype)
-                device.read(self._memories[name], outputs[name])
+                self.device.read(self._memories[name], outputs[name])
         return outputs
 
     def enqueue(self) -> None:

@@ -48,6 +48,7 @@ class OpenClDevice(GpuDevice):
         device = _chosen(self._cl, name)
         self.name = _title(device)
         self._device = device
+        self.on_processor = not device.type & self._cl.device_type.GPU
         self._context = self._cl.Context([device])
         self._queue = self._cl.CommandQueue(self._context)
 
@@ -82,6 +83,10 @@ class OpenClDevice(GpuDevice):
     def read(self, memory: Any, array: Array) -> None:
         """Copy memory of the device to a contiguous array, once all is done that was asked."""
         self._cl.enqueue_copy(self._queue, array, memory)
+
+    def wait(self) -> None:
+        """Return once all is done that was asked."""
+        self._queue.finish()
 
     def launch(self, function: Any, code: GpuKernel, memories: Sequence[Any]) -> None:
         """Put a kernel into the queue."""

@@ -12,6 +12,7 @@ import typer
 
 from vdla.errors import InputError
 from vdla.runtime.cli.cpu import cpu
+from vdla.runtime.cli.gpu import gpu
 from vdla.runtime.cli.options import (
     DEFAULT_CONFIG,
     CheckOption,
@@ -34,6 +35,7 @@ app = typer.Typer(help="Measure the machine and the simulator.", no_args_is_help
 
 app.command("paper")(paper)
 app.command("cpu")(cpu)
+app.command("gpu")(gpu)
 app.command("tune")(tune)
 
 DIFFERS = 1

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["CHAINED", "Convolution", "chain"]
+__all__ = ["CHAINED", "OPSET", "Convolution", "chain"]
 
 OPSET = 18
 _IR_VERSION = 8

@@ -51,6 +51,8 @@ def devices(as_json: JsonOption = False) -> None:
         _rtl(),
         _pynq(),
         _cpu(),
+        _gpu("opencl"),
+        _gpu("cuda"),
     ]
     if as_json:
         emit_json({"devices": [asdict(row) for row in rows]})
@@ -97,6 +99,17 @@ def _cpu() -> _Row:
     if level is None:
         return _Row("cpu", True, what, f"{architecture()}, numpy alone: {why}")
     return _Row("cpu", True, what, f"{level}, {cores_here()}")
+
+
+def _gpu(target: str) -> _Row:
+    from vdla.runtime.gpu import open_gpu
+
+    what = "results, of networks with kernels for it"
+    try:
+        device = open_gpu(target)
+    except DeviceError as error:
+        return _Row(target, False, what, missing=[str(error)])
+    return _Row(target, True, what, device.name, details={"processor": device.on_processor})
 
 
 def _pynq() -> _Row:

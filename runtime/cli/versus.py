@@ -6,9 +6,12 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-__all__ = ["Sample", "alternate", "compared", "spread_of"]
+__all__ = ["Sample", "alternate", "compared", "in_turn", "spread_of"]
+
+_T = TypeVar("_T")
 
 _WARMING_CALLS = 2
 _CLOCKS_APART = 1.05
@@ -54,11 +57,16 @@ def alternate(
             call()
             took = time.perf_counter() - begin
         counts.append(max(1, round(least_seconds / max(took, 1e-9))))
-    found: list[list[Sample]] = [[] for _ in calls]
+    return in_turn([partial(_sample, *one) for one in zip(calls, counts, strict=True)], repeats)
+
+
+def in_turn(samples: Sequence[Callable[[], _T]], repeats: int) -> list[list[_T]]:
+    """Return so many samples of each kind, taken in turn, every other time backwards."""
+    found: list[list[_T]] = [[] for _ in samples]
     for repeat in range(repeats):
-        order = range(len(calls))
+        order = range(len(samples))
         for index in order if repeat % 2 == 0 else reversed(order):
-            found[index].append(_sample(calls[index], counts[index]))
+            found[index].append(samples[index]())
     return found
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.runtime.flash.conftest import write_overlay
 from vdla.runtime.board import found, memory
+from vdla.runtime.opencl import OpenClDevice
 
 Vdla = Callable[..., Any]
 
@@ -34,10 +35,24 @@ def test_devices_are_listed_with_what_is_missing(vdla_command: Vdla) -> None:
 @pytest.mark.usefixtures("no_board")
 def test_devices_as_json(vdla_command: Vdla) -> None:
     rows = json.loads(vdla_command("devices", "--json").out)["devices"]
-    assert [row["name"] for row in rows] == ["functional", "cycle", "rtl", "pynq", "cpu"]
+    assert [row["name"] for row in rows] == [
+        *("functional", "cycle", "rtl", "pynq", "cpu", "opencl", "cuda")
+    ]
     assert [row["ready"] for row in rows[:2]] == [True, True]
     assert not rows[3]["ready"]
     assert rows[3]["details"]["board"] is None
+
+
+@pytest.mark.usefixtures("no_board")
+def test_gpus_are_listed(vdla_command: Vdla, pocl: OpenClDevice) -> None:
+    rows = {
+        row["name"]: row for row in json.loads(vdla_command("devices", "--json").out)["devices"]
+    }
+    first = OpenClDevice()
+    assert rows["opencl"]["has"] == first.name
+    assert rows["opencl"]["details"] == {"processor": first.on_processor}
+    if not rows["cuda"]["ready"]:
+        assert rows["cuda"]["missing"][0].startswith("CUDA needs ")
 
 
 @pytest.mark.usefixtures("no_board")

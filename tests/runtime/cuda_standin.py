@@ -43,6 +43,10 @@ class CUstream_flags(Enum):  # noqa: N801
     CU_STREAM_NON_BLOCKING = 1
 
 
+class CUstreamCaptureMode(Enum):
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
+
+
 OK = (CUresult.CUDA_SUCCESS,)
 BAD = (CUresult.CUDA_ERROR_INVALID_VALUE,)
 
@@ -51,6 +55,7 @@ class Driver:
     """The functions, over devices of the given names."""
 
     CUdevice_attribute, CUstream_flags = CUdevice_attribute, CUstream_flags
+    CUstreamCaptureMode = CUstreamCaptureMode
 
     def __init__(self, folder: Path, *names: str, memory: int = 1 << 30) -> None:
         self._folder, self._names = folder, names
@@ -61,6 +66,8 @@ class Driver:
         self.allocated: dict[int, Any] = {}
         self.launched: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         self.fails = False
+        self._recorded: list[tuple[Any, ...]] | None = None
+        self._events: dict[int, int | None] = {}
 
     def cuInit(self, flags: int) -> tuple[Any, ...]:  # noqa: N802
         assert flags == 0
@@ -138,16 +145,66 @@ class Driver:
         *given: Any,
     ) -> tuple[Any, ...]:
         self._in_context()
+        if self._recorded is not None:
+            *sizes, _, _, parameters, _ = given
+            self._recorded.append((function, sizes, self._addresses(function, parameters)))
+            return OK
         *sizes, shared_bytes, stream, parameters, extra = given
         assert (len(sizes), shared_bytes, stream, extra) == (6, 0, "stream", 0)
+        self._run(function, sizes, self._addresses(function, parameters))
+        return OK
+
+    def cuStreamBeginCapture(self, stream: object, mode: Enum) -> tuple[Any, ...]:  # noqa: N802
+        assert (stream, self._recorded) == ("stream", None)
+        self._recorded = []
+        return OK
+
+    def cuStreamEndCapture(self, stream: object) -> tuple[Any, ...]:  # noqa: N802
+        graph, self._recorded = self._recorded, None
+        return (*OK, graph)
+
+    def cuGraphInstantiate(self, graph: object, flags: int) -> tuple[Any, ...]:  # noqa: N802
+        return (*OK, graph)
+
+    def cuGraphLaunch(self, graph: list[Any], stream: object) -> tuple[Any, ...]:  # noqa: N802
+        self._in_context()
+        for launch in graph:
+            self._run(*launch)
+        return OK
+
+    def cuEventCreate(self, flags: int) -> tuple[Any, ...]:  # noqa: N802
+        self._events[len(self._events)] = None
+        return (*OK, len(self._events) - 1)
+
+    def cuEventRecord(self, event: int, stream: object) -> tuple[Any, ...]:  # noqa: N802
+        self._events[event] = len(self.launched)
+        return OK
+
+    def cuEventSynchronize(self, event: int) -> tuple[Any, ...]:  # noqa: N802
+        assert self._events[event] is not None
+        return OK
+
+    def cuEventElapsedTime(self, first: int, last: int) -> tuple[Any, ...]:  # noqa: N802
+        begin, end = self._events[first], self._events[last]
+        assert begin is not None
+        assert end is not None
+        return (*OK, 2.0 * (end - begin))  # a launch takes two milliseconds
+
+    def cuEventDestroy(self, event: int) -> tuple[Any, ...]:  # noqa: N802
+        self._events[event] = None
+        return OK
+
+    def _run(self, function: Compiled, sizes: Any, addresses: Any) -> None:
         self.launched.append((tuple(sizes[:3]), tuple(sizes[3:])))
-        # The parameters are pointers to the arguments, each an address of 64 bits.
+        function(sizes[:3], sizes[3:], addresses)
+
+    def _addresses(self, function: Compiled, parameters: int) -> list[int]:
+        """Read the parameters: pointers to the arguments, each an address of 64 bits."""
         places = (ctypes.c_void_p * function.count).from_address(parameters)
         addresses = [ctypes.c_uint64.from_address(place).value for place in places]
         for address in addresses:
             assert any(a <= address < a + size for a, (_, size) in self.allocated.items())
-        function(sizes[:3], sizes[3:], addresses)
-        return OK
+        return addresses
 
     def _in_context(self) -> None:
         assert self._current is not None, "no context is current"

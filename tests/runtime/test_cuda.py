@@ -9,17 +9,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.compiler.gpu.cases import CASES
 from tests.runtime.cuda_standin import CUresult, Driver
-from tests.runtime.test_gpu_network import check_outputs
-from vdla.compiler.gpu import operator_kernel
+from tests.runtime.test_gpu_network import check_outputs, two_outputs
+from vdla.compiler.gpu import compile_network, operator_kernel
 from vdla.compiler.gpu.code import kernel_code
 from vdla.errors import DeviceError, InputError
 from vdla.runtime import cuda
 from vdla.runtime.cuda import CudaDevice, CudaError
 from vdla.runtime.gpu import open_gpu
+from vdla.runtime.gpu_network import place_network
 
 
 @pytest.fixture
@@ -158,6 +160,21 @@ def test_ptx_goes_to_the_driver_as_it_is(driver: Driver, monkeypatch: pytest.Mon
     (found,) = CudaDevice().load(code)(*case.inputs, *made.constants.values())
     case.check(found)
     assert images == [code.ptx]
+
+
+def test_what_is_recorded_runs_in_one_call_and_is_timed_by_events(driver: Driver) -> None:
+    device = CudaDevice()
+    run = place_network(compile_network(two_outputs()), device)
+    a, b = np.random.default_rng(2).normal(size=(2, 2, 3)).astype(np.float32)
+    want = run.run({"a": a, "b": b})
+    again = device.recorded(run.enqueue)
+    assert len(driver.launched) == len(run.code.calls)  # recording runs nothing
+    run.write({"a": -a, "b": b})
+    assert device.seconds(again, 3) == pytest.approx(2e-3 * len(run.code.calls))
+    assert len(driver.launched) == 4 * len(run.code.calls)
+    found = run.read()
+    np.testing.assert_allclose(found["y"], 1 / want["y"], 1e-5)
+    np.testing.assert_allclose(found["z"], found["y"] + b, 1e-5)
 
 
 @pytest.mark.gpu

@@ -15,7 +15,7 @@ from vdla.runtime.opencl import OpenClDevice
 F32 = np.dtype(np.float32)
 
 
-def _graph() -> Graph:
+def two_outputs() -> Graph:
     """Return ``y = exp(a)``, ``z = y + b``; y, a and a constant are outputs as well."""
     held = np.arange(3, dtype=np.float32)
     tensors = [Tensor(name, (2, 3), F32) for name in "abyz"]
@@ -31,7 +31,7 @@ def test_outputs_may_be_read_on_the_way_given_or_constant(pocl: OpenClDevice) ->
 
 def check_outputs(device: GpuDevice) -> None:
     """Check that a network gives what it computes, and outputs that it does not compute."""
-    ran = place_network(compile_network(_graph()), device)
+    ran = place_network(compile_network(two_outputs()), device)
     a, b = np.random.default_rng(2).normal(size=(2, 2, 3)).astype(np.float32)
     for factor in (1, -1):
         found = ran.run({"a": a * factor, "b": b})
@@ -42,7 +42,7 @@ def check_outputs(device: GpuDevice) -> None:
 
 
 def test_inputs_that_are_not_the_networks(pocl: OpenClDevice) -> None:
-    ran = place_network(compile_network(_graph()), pocl)
+    ran = place_network(compile_network(two_outputs()), pocl)
     a = np.zeros((2, 3), np.float32)
     with pytest.raises(InputError, match=r"several must be given a, b, not a\."):
         ran.run({"a": a})

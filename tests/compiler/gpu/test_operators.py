@@ -13,20 +13,16 @@ from tests.compiler.targets.gpu.on_processor import run_as
 from tests.one_operator import network
 from vdla.compiler import te
 from vdla.compiler.gpu import operator_kernel
+from vdla.compiler.gpu.loads import loads_of
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.ir.interpret import interpret
-from vdla.compiler.ir.stmt import Store
 from vdla.compiler.lower.pipeline import lower
 from vdla.compiler.targets.gpu import CUDA, METAL, Dialect, source_of
 from vdla.compiler.targets.gpu.kernel import (
     Barrier,
     Guard,
-    Loop,
-    Sequence,
-    Statement,
     walk,
 )
-from vdla.compiler.te.expr import Const
 from vdla.errors import LoweringError
 from vdla.runtime.opencl import OpenClDevice
 
@@ -99,18 +95,6 @@ def test_threads_wait_once_where_there_is_one_step() -> None:
     assert sum(isinstance(part, Barrier) for part in walk(kernel.body)) == 1
 
 
-def _read_from_memory(stmt: Statement) -> int:
-    """Return how many elements of memory a statement reads in a thread, all guards open."""
-    if isinstance(stmt, Store):
-        return sum(load.buffer.scope == "global" for load in stmt.loads)
-    if isinstance(stmt, Loop):
-        assert isinstance(stmt.extent, Const)
-        return stmt.extent.value * _read_from_memory(stmt.body)
-    if isinstance(stmt, Guard):
-        return _read_from_memory(stmt.body)
-    return sum(map(_read_from_memory, stmt.stmts)) if isinstance(stmt, Sequence) else 0
-
-
 @pytest.mark.parametrize(("together", "elements"), [(True, 16_384), (False, 524_288)])
 def test_what_is_fetched_together_is_read_once_a_block(
     together: bool, elements: int, monkeypatch: pytest.MonkeyPatch
@@ -121,8 +105,11 @@ def test_what_is_fetched_together_is_read_once_a_block(
         monkeypatch.setattr("vdla.compiler.gpu.fetch.fetch", lambda *_, **__: None)
     case = matmul((64, 64), (64, 64))
     kernel = operator_kernel(case.graph, case.graph.nodes[0]).kernel
-    threads = int(np.prod(kernel.grid) * np.prod(kernel.block))
-    assert threads * _read_from_memory(kernel.body) == elements
+    loads = loads_of(kernel)
+    assert loads.memory == elements
+    assert loads.unshared == 524_288
+    assert (loads.fetched, loads.shared) == ((elements, 524_288) if together else (0, 0))
+    assert (loads.calls, loads.written) == (1, 64 * 64)
 
 
 def _node(case: Case) -> tuple[Graph, Node]:

@@ -1,0 +1,101 @@
+"""What kernels read and write, counted statement by statement: the same on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import astuple, dataclass
+from math import prod
+
+from vdla.compiler.cpu.sameness import group_key
+from vdla.compiler.graph import Graph
+from vdla.compiler.ir.linear import const_bounds
+from vdla.compiler.ir.stmt import Store
+from vdla.compiler.lower.regions import SHARED
+from vdla.compiler.targets.gpu import Kernel
+from vdla.compiler.targets.gpu.kernel import Guard, Loop, Sequence, Statement
+from vdla.compiler.te.expr import Expr, Var
+
+from .network import GpuNetwork, compile_network
+
+__all__ = ["Loads", "loads_of", "network_loads", "unfused_loads"]
+
+_Loops = tuple[tuple[Var, Expr], ...]
+
+
+@dataclass(frozen=True)
+class Loads:
+    """Elements that all threads together read and write, with every condition true.
+
+    Attributes
+    ----------
+    calls : int
+        Of kernels.
+    memory : int
+        Read of the device's memory, caches left out.
+    fetched : int
+        Those of them that a block's threads read for each other, into shared memory.
+    shared : int
+        Read of shared memory.
+    written : int
+        To memory.
+    """
+
+    calls: int = 0
+    memory: int = 0
+    fetched: int = 0
+    shared: int = 0
+    written: int = 0
+
+    @property
+    def unshared(self) -> int:
+        """What would be read of memory if each thread read for itself."""
+        return self.memory - self.fetched + self.shared
+
+    def __add__(self, other: Loads) -> Loads:
+        return Loads(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def __mul__(self, count: int) -> Loads:
+        return Loads(*(count * n for n in astuple(self)))
+
+
+def loads_of(kernel: Kernel) -> Loads:
+    """Return what a call of a kernel reads and writes."""
+    threads = prod(kernel.grid) * prod(kernel.block)
+    return Loads(calls=1) + _counted(kernel.body, kernel.places) * threads
+
+
+def network_loads(made: GpuNetwork) -> Loads:
+    """Return what all calls of a network read and write."""
+    return sum((loads_of(call.kernel) for call in made.calls), Loads())
+
+
+def unfused_loads(graph: Graph) -> Loads:
+    """Return what a network would read and write if each operator were computed by itself."""
+    known: dict[Hashable, Loads] = {}
+    total = Loads()
+    for node in graph.nodes:
+        key = group_key(graph, (node,))
+        if key not in known:
+            known[key] = network_loads(compile_network(graph.part([node])))
+        total = total + known[key]
+    return total
+
+
+def _counted(stmt: Statement, loops: _Loops) -> Loads:
+    """Return what a statement reads and writes in one thread."""
+    if isinstance(stmt, Store):
+        scopes = [load.buffer.scope for load in stmt.loads]
+        target, memory = stmt.target.buffer.scope, scopes.count("global")
+        return Loads(
+            memory=memory,
+            fetched=memory if target == SHARED else 0,
+            shared=scopes.count(SHARED),
+            written=int(target == "global"),
+        )
+    if isinstance(stmt, Loop):
+        times = const_bounds(stmt.extent, loops)[1]
+        return _counted(stmt.body, (*loops, (stmt.var, stmt.extent))) * times
+    if isinstance(stmt, Guard):
+        return _counted(stmt.body, loops)
+    inner = stmt.stmts if isinstance(stmt, Sequence) else ()
+    return sum((_counted(child, loops) for child in inner), Loads())

@@ -1,0 +1,120 @@
+"""``vdla bench gpu``: kernels beside PyTorch with cuDNN on a GPU, and what they read anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vdla.errors import DeviceError
+from vdla.runtime.cli.output import note, progress_bar, show_table, write_file
+
+if TYPE_CHECKING:
+    from vdla.runtime.gpu import GpuDevice
+
+__all__ = ["gpu"]
+
+
+class Driven(str, Enum):
+    """What drives the GPU."""
+
+    cuda = "cuda"
+    opencl = "opencl"
+
+
+def gpu(
+    parts: Annotated[
+        list[str] | None, typer.Argument(metavar="[PART]...", help="convs, networks.")
+    ] = None,
+    device: Annotated[
+        Driven, typer.Option("--device", help="What drives the GPU; cuda runs CUDA C.")
+    ] = Driven.cuda,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=2, help="Samples of each side, taken in turn.")
+    ] = 20,
+    file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the result there as JSON.")
+    ] = None,
+) -> None:
+    """Measure kernels in float32 against PyTorch on the same GPU, outputs compared first.
+
+    Both sides are recorded, run in turn, and timed by events: medians with quartiles, and the
+    median of the ratios, above 1 where these kernels are the faster. Whatever the device, it is
+    counted how many elements kernels read of memory: with operators fused and each alone, and as
+    many as it would be if no threads read for each other, into shared memory. On a processor
+    nothing is timed.
+    """
+    import json
+
+    from vdla.runtime.cli.gpu_rows import PARTS, Settings, rows_of
+    from vdla.runtime.cli.torch_peer import torch_versions
+
+    found, why = _opened(device.value)
+    with progress_bar("gpu") as progress:
+        rows = rows_of(parts or list(PARTS), found, Settings(repeats), progress)
+    result = {
+        "device": None if found is None else found.name,
+        "why": why,
+        "repeats": repeats,
+        **torch_versions(),
+        "rows": rows,
+    }
+    if file is not None:
+        write_file(file, (json.dumps(result, indent=2) + "\n").encode())
+    _show(result)
+
+
+def _opened(target: str) -> tuple[GpuDevice | None, str | None]:
+    from vdla.runtime.gpu import open_gpu
+
+    try:
+        return open_gpu(target), None
+    except DeviceError as error:
+        return None, str(error)
+
+
+def _show(result: Mapping[str, Any]) -> None:
+    rows: Sequence[Mapping[str, Any]] = result["rows"]
+    columns = ["counted", "", "kernels", "alone", "M read", "alone", "unshared", "saved"]
+    show_table(columns, [_counted(row) for row in rows if "loads" in row], text_columns=2)
+    timed = [row for row in rows if "ratio" in row]
+    if timed:
+        typer.echo(f"\n{result['device']}, PyTorch {result['torch']}, cuDNN {result['cudnn']}\n")
+        columns = ["measured", "", "ms", "PyTorch's ms", "ratio", "quartiles", "TFLOP/s", "apart"]
+        show_table(columns, [_measured(row) for row in timed], text_columns=2)
+    reasons = dict.fromkeys(row["why"] for row in rows if "why" in row)
+    for reason in reasons:
+        names = ", ".join(row["name"] for row in rows if row.get("why") == reason)
+        note(f"not measured: {names}: {reason}")
+    if result["why"]:
+        note(result["why"])
+
+
+def _counted(row: Mapping[str, Any]) -> list[str]:
+    fused, apart = row["loads"]["fused"], row["loads"]["apart"]
+    return [
+        row["name"],
+        row["what"],
+        f"{fused['calls']}",
+        f"{apart['calls']}",
+        f"{fused['memory'] / 1e6:,.2f}",
+        f"{apart['memory'] / 1e6:,.2f}",
+        f"{fused['unshared'] / 1e6:,.2f}",
+        f"{fused['unshared'] / fused['memory']:.1f}x",
+    ]
+
+
+def _measured(row: Mapping[str, Any]) -> list[str]:
+    return [
+        row["name"],
+        row["what"],
+        f"{row['milliseconds']:.4f}",
+        f"{row['peer_milliseconds']:.4f}",
+        f"{row['ratio']:.2f}",
+        f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
+        f"{2 * row['macs'] / row['milliseconds'] / 1e9:.2f}",
+        f"{row['apart']:.0e}",
+    ]
