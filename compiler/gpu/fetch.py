@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from vdla.compiler.te import Expr, Schedule, Stage, Tensor
-from vdla.compiler.te.expr import Read
+from vdla.compiler.ir.linear import const_bounds, variables
+from vdla.compiler.te import Schedule, Stage, Tensor
+from vdla.compiler.te.expr import Const, Read, Var
 from vdla.compiler.te.tensor import IterVar
 from vdla.compiler.te.traverse import walk
 
@@ -134,16 +135,21 @@ def sum_in_registers(
     total.reorder(step, *window, own, *total.axis)
     for axis in (*total.axis[-2:], own):
         total.unroll(axis)
-    spans: dict[Expr, int] = {total.axis[-1].var: columns, last.var: depth}
-    for tensor, index in _last_indices(total.body):
-        whole = tensor.shape[-1] % LANES == spans.get(index, 1) % LANES == 0
-        vectors = whole and tensor.dtype == "float32"
+    spans = ((total.axis[-1].var, columns), (last.var, depth))
+    reads = {part.tensor: part for part in walk(total.body) if isinstance(part, Read)}
+    for tensor, read in reads.items():
+        vectors = tensor.dtype == "float32" and _in_whole_vectors(read, spans)
         fetch(schedule, tensor, sums, step, threads, vectors=vectors)
     if dot is not None:
         total.tensorize(total.reduce_axis[-1], dot)
 
 
-def _last_indices(body: Expr) -> Iterator[tuple[Tensor, Expr]]:
-    """Yield the tensors that an expression reads, each once, and their last index there."""
-    read = {part.tensor: part.indices[-1] for part in walk(body) if isinstance(part, Read)}
-    yield from read.items()
+def _in_whole_vectors(read: Read, spans: Sequence[tuple[Var, int]]) -> bool:
+    """Tell whether a tile of what is read has rows of whole vectors, as the tensor has itself."""
+    shape = read.tensor.shape
+    rows = max(k for k, extent in enumerate(shape) if extent > 1 or k == 0)
+    loops = [(var, Const(extent)) for var, extent in spans]
+    if not variables(read.indices[rows]) <= {var for var, _ in loops}:
+        return False
+    low, high = const_bounds(read.indices[rows], loops)
+    return shape[rows] % LANES == (high + 1 - low) % LANES == 0

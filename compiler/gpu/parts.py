@@ -14,6 +14,7 @@ from vdla.errors import LoweringError
 
 from .elements import schedule_elements
 from .part import Part, part_of
+from .reductions import schedule_reduction
 from .stages import cut
 from .template import takes_tiles, tiled_definition, tiled_kernel
 
@@ -97,7 +98,7 @@ def _kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
     stages = cut(part.output)
     for number, stage in enumerate(stages):
         called = name if len(stages) == 1 else f"{name}_{number}"
-        schedule = schedule_elements(stage.output)
-        kernel = build_kernel(called, schedule, (*stage.inputs, stage.output))
+        schedule = schedule_reduction(stage.output) or schedule_elements(stage.output)
+        kernel = build_kernel(called, schedule, (*stage.inputs, *schedule.outputs))
         steps.append(Step(kernel, (*stage.inputs.values(), stage.of)))
     return tuple(steps)

@@ -12,7 +12,8 @@ from vdla.compiler.targets.gpu import Kernel, build_kernel
 from vdla.compiler.te.expr import Const, Reduce
 from vdla.errors import LoweringError
 
-from .convolution import default_convolution_tile, schedule_convolution
+from .convolution import schedule_convolution
+from .convolution_tiles import ConvolutionTile, default_convolution_tile, default_depthwise_tile
 from .dots import dot_of
 from .part import Part, part_of
 from .product import default_product_tile, schedule_product
@@ -27,7 +28,7 @@ __all__ = [
     "tiled_kernel",
 ]
 
-OPERATORS = ("conv2d", "dense", "matmul")
+OPERATORS = ("conv2d", "dense", "depthwise_conv2d", "matmul")
 """What has a template."""
 
 
@@ -101,21 +102,15 @@ def tiled_kernel(graph: Graph, part: Part, name: str) -> tuple[Kernel, tuple[te.
 
 
 def takes_tiles(graph: Graph, node: Node) -> bool:
-    """Tell whether there is a template of an operator, for its shapes.
-
-    Not for convolutions in groups: a tile of channels reads a slice of each group that it meets,
-    and shared memory would hold all that lies between them.
-    """
+    """Tell whether there is a template of an operator, for its shapes."""
     if node.op not in OPERATORS or len(set(node.inputs[:2])) < 2:
         return False
     x, weight, *_ = (tensor.shape for tensor in graph.input_tensors(node))
     output = graph.output_tensor(node).shape
-    if node.op != "conv2d":
+    if node.op in ("dense", "matmul"):
         return not _odd_matrices(node, (x, weight, output))
-    if weight[3] != x[3]:
-        return False
     try:
-        default_convolution_tile(output, weight, node.attrs)
+        _convolution_tile(graph, node, weight[-1])
     except LoweringError:
         return False
     return True
@@ -155,8 +150,8 @@ def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
             "itself: leave it on the processor."
         )
     terms = _terms(schedule[sums])
-    if node.op == "conv2d":
-        tile = default_convolution_tile(output.shape, (*weight.shape[:3], terms), node.attrs)
+    if node.op not in ("dense", "matmul"):
+        tile = _convolution_tile(graph, node, terms)
         schedule_convolution(schedule, output, sums, tile)
     else:
         _check_matrices(node, (x.shape, weight.shape, output.shape))
@@ -167,6 +162,15 @@ def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
         if stage.attach is None and stage.tensor is not output:
             stage.compute_inline()
     return schedule
+
+
+def _convolution_tile(graph: Graph, node: Node, terms: int) -> ConvolutionTile:
+    x, weight, *_ = (tensor.shape for tensor in graph.input_tensors(node))
+    output = graph.output_tensor(node).shape
+    if node.op == "depthwise_conv2d":
+        return default_depthwise_tile(output, weight, node.attrs)
+    window = (*weight[:3], terms)
+    return default_convolution_tile(output, window, node.attrs, x[3] // weight[3])
 
 
 def _terms(total: te.Stage) -> int:

@@ -23,11 +23,15 @@ _LOW, _HIGH = -128, 127
 def takes_words(graph: Graph, node: Node) -> bool:
     """Tell whether an operator that has a template multiplies integers of 8 bits.
 
-    Weights must be constant, but for products of matrices: they are laid out beforehand.
+    Weights must be constant, but for products of matrices: they are laid out beforehand. Not in
+    convolutions by groups, whose words would hold channels of two of them.
     """
     x, weight, *_ = graph.input_tensors(node)
-    bytes_alone = {str(x.dtype), str(weight.dtype)} <= {"int8", "uint8"}
-    return bytes_alone and (node.op == "matmul" or weight.is_constant)
+    if not {str(x.dtype), str(weight.dtype)} <= {"int8", "uint8"}:
+        return False
+    if node.op == "conv2d":
+        return weight.is_constant and weight.shape[3] == x.shape[3]
+    return node.op == "matmul" or (node.op == "dense" and weight.is_constant)
 
 
 def define_in_words(site: Site) -> Tensor:

@@ -7,6 +7,7 @@ from math import inf, prod
 
 from vdla.compiler.ir.linear import simplify
 from vdla.compiler.ir.stmt import Access, Alloc, Block, Buffer, For, Intrinsic, Move, Stmt, Store
+from vdla.compiler.te.axes import THREAD_AXES
 from vdla.compiler.te.expr import Const, Real, Reduce, Var
 from vdla.compiler.te.intrin import TensorIntrin
 from vdla.compiler.te.ranges import value_range
@@ -75,14 +76,17 @@ class _Builder:
         return self._scalar_nest(stage)
 
     def _loops(self, stage: Stage, leaves: list[IterVar], inner: Stmt) -> Stmt:
-        """Wrap a statement in a stage's loops; loops of one iteration vanish."""
+        """Wrap a statement in a stage's loops; those of one iteration vanish.
+
+        Not loops of threads: of a block that has others, one alone runs what is inside.
+        """
         region = self._regions[stage]
         body = inner
         for leaf in reversed(leaves):
             if leaf in self._hosts:
                 body = self.attached(stage, leaf, body)
             extent = region.loop_extents[leaf]
-            if extent != Const(1):
+            if extent != Const(1) or stage.bound(leaf) in THREAD_AXES:
                 body = For(leaf.var, extent, body, _kind(stage, leaf))
         return body
 

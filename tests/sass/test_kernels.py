@@ -9,16 +9,18 @@ import pytest
 
 from tests.compiler.gpu.cases import CASES as OPERATORS
 from tests.compiler.gpu.cases import Case
-from tests.compiler.targets.gpu.schedules import CASES as SCHEDULES
+from tests.compiler.gpu.reduction_cases import CASES as REDUCTIONS
+from tests.compiler.targets.gpu.schedules import CASES as BY_HAND
 from tests.sass.loops import innermost, opcodes
 from tests.sass.nvidia import Compiler
 from vdla.compiler.gpu import operator_kernel
-from vdla.compiler.gpu.convolution import default_convolution_tile
+from vdla.compiler.gpu.convolution_tiles import default_convolution_tile
 from vdla.compiler.gpu.product import default_product_tile
 from vdla.compiler.targets.gpu import CUDA, Kernel, build_kernel, source_of
 from vdla.compiler.te import Expr, call, compute, create_schedule, maximum, placeholder
 from vdla.compiler.te.tensor import IterVar
 
+SCHEDULES = {**BY_HAND, **REDUCTIONS}
 LISTED = (75, 80, 86, 89, 90, 100)
 """Turing, both Amperes, Ada, Hopper and Blackwell."""
 ARCHITECTURES = (70, *LISTED)
@@ -38,7 +40,7 @@ def _operator(name: str) -> tuple[Case, Kernel]:
 @pytest.mark.parametrize("name", [*SCHEDULES, *OPERATORS])
 def test_a_kernel_stays_in_its_registers(name: str, nvidia: Compiler) -> None:
     if name in SCHEDULES:
-        kernel = build_kernel(name, *SCHEDULES[name][0])
+        kernel = build_kernel("k", *SCHEDULES[name][0])
     else:
         _, kernel = _operator(name)
     source = source_of(kernel, CUDA)

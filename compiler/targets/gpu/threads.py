@@ -150,7 +150,8 @@ class Threads:
             self._allocate(stmt.buffer)
             return self._visit(stmt.body, at)
         written = {access.buffer.scope for part in walk_stmts(stmt) for access in _written(part)}
-        if not at.filling and written == {SHARED}:
+        again = isinstance(stmt, For) and stmt.kind in THREAD_AXES and stmt.kind in at.bound
+        if not at.filling and (written == {SHARED} or (again and written == {SHARED, REGISTER})):
             return self._fill(stmt, at)
         if at.conditions and SHARED not in written and not _binds(stmt):
             tested = (*at.tested, *at.conditions)

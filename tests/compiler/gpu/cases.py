@@ -10,7 +10,7 @@ import numpy as np
 from tests.one_operator import network
 from vdla.compiler.graph import Graph
 
-__all__ = ["CASES", "Case", "convolution", "dense", "matmul"]
+__all__ = ["CASES", "Case", "convolution", "dense", "depthwise", "matmul"]
 
 Array = np.ndarray
 FREE, RELU = (-np.inf, np.inf), (0.0, np.inf)
@@ -109,6 +109,27 @@ def convolution(
     return Case(graph, (x,), _clipped(sums[0], clip), (terms + 2) * UNIT * sums[1])
 
 
+def depthwise(
+    image: tuple[int, int, int, int],
+    window: tuple[int, int],
+    strides: tuple[int, int] = (1, 1),
+    padding: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0)),
+    *,
+    multiplier: int = 1,
+    dilation: tuple[int, int] = (1, 1),
+) -> Case:
+    """A depthwise convolution with bias and ReLU: one in as many groups as there are channels."""
+    outputs = image[3] * multiplier
+    grouped = convolution(
+        image, outputs, window, strides, padding, dilation=dilation, groups=image[3]
+    )
+    x, (w, b) = grouped.inputs[0], _drawn(image, (outputs, *window, 1), (outputs,))[1:]
+    (node,) = grouped.graph.nodes
+    own = w.transpose(3, 1, 2, 0)
+    graph = network("depthwise_conv2d", [x, own, b], dict(node.attrs), constant=[1, 2])
+    return Case(graph, grouped.inputs, grouped.exact, grouped.bound)
+
+
 SAME = ((1, 1), (1, 1))
 CASES: dict[str, Callable[[], Case]] = {
     "dense 1x1x1": lambda: dense(1, 1, 1, FREE),
@@ -136,5 +157,10 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "conv wide": lambda: convolution((1, 11, 23, 3), 5, (11, 11), (3, 3), ((5, 5), (5, 5))),
     "conv grouped": lambda: convolution((1, 6, 6, 8), 12, (3, 3), padding=SAME, groups=4),
+    "conv grouped, 40 each": lambda: convolution((1, 5, 6, 12), 80, (3, 3), groups=2),
+    "conv grouped, 4 each": lambda: convolution((2, 9, 7, 64), 64, (3, 3), padding=SAME, groups=16),
+    "depthwise": lambda: depthwise((1, 12, 17, 40), (3, 3), padding=SAME),
+    "depthwise stride 2": lambda: depthwise((2, 9, 12, 5), (3, 3), (2, 2), ((0, 1), (1, 0))),
+    "depthwise twice": lambda: depthwise((1, 6, 5, 12), (5, 3), multiplier=2, dilation=(1, 2)),
 }
 """By name."""

@@ -135,8 +135,8 @@ def _enormous() -> Graph:
     [
         (
             network("exp", [np.zeros(4, np.float32)]),
-            r"An operator that has a template must be one of conv2d, dense, matmul, and node 'exp' "
-            r"is exp: compile its network, which takes others as well\.",
+            r"An operator that has a template must be one of conv2d, dense, depthwise_conv2d, "
+            r"matmul, and node 'exp' is exp: compile its network, which takes others as well\.",
         ),
         (
             _vector(),

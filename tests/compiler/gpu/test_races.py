@@ -12,13 +12,15 @@ import pytest
 
 from tests.compiler.gpu.byte_cases import CASES as BYTES
 from tests.compiler.gpu.cases import CASES as OPERATORS
+from tests.compiler.gpu.reduction_cases import CASES as REDUCTIONS
 from tests.compiler.targets.gpu.broken import barriers_of, unguarded, without
 from tests.compiler.targets.gpu.race_checker import first_race, watched
-from tests.compiler.targets.gpu.schedules import CASES as SCHEDULES
+from tests.compiler.targets.gpu.schedules import CASES as BY_HAND
 from vdla.compiler.gpu import operator_kernel
 from vdla.compiler.targets.gpu import Kernel, build_kernel
 
 Array = np.ndarray
+SCHEDULES = {**BY_HAND, **REDUCTIONS}
 
 
 @cache
@@ -28,7 +30,7 @@ def _made(name: str) -> tuple[Kernel, list[Array], Array]:
         (schedule, tensors), expected = SCHEDULES[name]
         rng = np.random.default_rng(3)
         arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in tensors[:-1]]
-        return build_kernel(name, schedule, tensors), arrays, expected(*arrays)
+        return build_kernel("k", schedule, tensors), arrays, expected(*arrays)
     case = (OPERATORS | BYTES)[name]()
     made = operator_kernel(case.graph, case.graph.nodes[0])
     return made.kernel, [*case.inputs, *made.constants.values()], case.exact
@@ -52,7 +54,7 @@ def test_every_barrier_keeps_them_apart(name: str, tmp_path: Path) -> None:
         assert found == (None if prod(kernel.block) == 1 else "local")
 
 
-@pytest.mark.parametrize("name", ["transposed", "moving_maximum", "dense 7x13x5", "conv grouped"])
+@pytest.mark.parametrize("name", ["transposed", "moving_maximum", "dense 7x13x5", "conv 3x3"])
 def test_every_guard_keeps_them_inside(name: str, tmp_path: Path) -> None:
     kernel, arrays, _ = _made(name)
     text = watched(unguarded(kernel), *arrays, folder=tmp_path).text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from vdla.compiler.gpu.convolution_tiles import default_convolution_tile, default_depthwise_tile
 from vdla.compiler.gpu.fetch import step_of
 
 
@@ -26,3 +27,37 @@ def test_steps_are_even_and_of_whole_vectors(depth: int, most: int, step: int) -
     assert step_of(depth, most) == step
     # No more steps than need be.
     assert -(-depth // step) == -(-depth // most)
+
+
+PLAIN = {"strides": (1, 1), "dilation": (1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "groups", "channels"),
+    [
+        (64, 1, 32),
+        (20, 1, 20),
+        (64, 16, 32),  # eight groups of four
+        (60, 10, 30),  # five groups of six
+        (80, 2, 20),  # half a group
+        (128, 2, 32),
+        (12, 4, 12),
+        (74, 2, 1),  # 37 is a prime above 32
+    ],
+)
+def test_a_tiles_channels_are_of_one_group_or_of_whole_ones(
+    outputs: int, groups: int, channels: int
+) -> None:
+    tile = default_convolution_tile((1, 8, 8, outputs), (outputs, 3, 3, 4), PLAIN, groups)
+    assert tile.threads[0] * tile.channels == channels
+    each = outputs // groups
+    assert groups == 1 or each % channels == 0 or channels % each == 0
+
+
+def test_two_blocks_of_a_depthwise_convolution_fit() -> None:
+    tile = default_depthwise_tile((1, 112, 112, 96), (1, 3, 3, 96), PLAIN)
+    assert tile.threads == (8, 4, 4)
+    # (4 + 2) x (16 + 2) pixels of 32 channels, and 9 weights of each.
+    assert 4 * 32 * (6 * 18 + 9) <= 16 << 10
+    wide = default_depthwise_tile((1, 112, 112, 96), (1, 9, 9, 96), PLAIN)
+    assert wide.threads[1] * wide.threads[2] < 16

@@ -1,0 +1,166 @@
+"""Tiles of direct convolutions: how large, by shape and by what shared memory holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import gcd, prod
+from typing import Any
+
+from vdla.compiler.targets.gpu.limits import SHARED_BYTES
+from vdla.errors import LoweringError
+
+from .fetch import step_of
+
+__all__ = ["ConvolutionTile", "default_convolution_tile", "default_depthwise_tile"]
+
+_ELEMENT_BYTES = 4
+_CHANNELS = 32
+"""Of a tile at the most: what the threads of a warp read together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionTile:
+    """How a convolution is shared out.
+
+    Attributes
+    ----------
+    threads : tuple of int
+        Of a block, along channels, columns and rows of the output.
+    channels, columns : int
+        That each thread computes: as many sums in registers as their product.
+    depth : int
+        Input channels of a group that a block fetches at a time; of a depthwise convolution, which
+        sums up none, columns of the window.
+    """
+
+    threads: tuple[int, int, int]
+    channels: int
+    columns: int
+    depth: int
+
+
+def default_convolution_tile(
+    output: tuple[int, ...], weight: tuple[int, ...], attrs: Any, groups: int = 1
+) -> ConvolutionTile:
+    """Return the largest tile, of 32 channels and 4 x 8 pixels at the most, that fits.
+
+    A tile's channels are some of one group, or those of whole groups: a block fetches what its
+    threads need and nothing between.
+
+    Parameters
+    ----------
+    output : tuple of int
+        NHWC.
+    weight : tuple of int
+        OHWI.
+    attrs : mapping
+        ``strides`` and ``dilation``.
+    groups : int
+        Of channels.
+
+    Raises
+    ------
+    LoweringError
+        A window of one channel takes more shared memory than a block has.
+    """
+    _, height, width, outputs = output
+    _, rows, columns, inputs = weight
+    threads, channels = _along_channels(outputs, groups)
+    met = max(1, threads * channels * groups // outputs)
+    across = min(2, width)
+    for high, wide, depth in product((4, 2, 1), (4, 2, 1), (8, 4, 2, 1)):
+        tile = ConvolutionTile(
+            threads=(threads, min(wide, -(-width // across)), min(high, height)),
+            channels=channels,
+            columns=across,
+            depth=inputs if met > 1 else step_of(inputs, depth),
+        )
+        if _bytes(tile, (rows, columns), attrs, met * tile.depth, tile.depth) <= SHARED_BYTES:
+            return tile
+    raise _too_large(rows, columns)
+
+
+def default_depthwise_tile(
+    output: tuple[int, ...], weight: tuple[int, ...], attrs: Any
+) -> ConvolutionTile:
+    """Return a tile, of 32 channels and 4 x 16 pixels at the most, that leaves half of the memory.
+
+    Two blocks fit a multiprocessor then, and one computes while the other reads.
+
+    Parameters
+    ----------
+    output : tuple of int
+        NHWC.
+    weight : tuple of int
+        1HWO.
+    attrs : mapping
+        ``strides`` and ``dilation``.
+
+    Raises
+    ------
+    LoweringError
+        A window takes more shared memory than that.
+    """
+    _, height, width, outputs = output
+    _, rows, columns, _ = weight
+    across = min(4, width)
+    for most, high, wide in product((_CHANNELS, 8, 1), (4, 2, 1), (4, 2, 1)):
+        threads, channels = _along_channels(outputs, 1, most)
+        tile = ConvolutionTile(
+            threads=(threads, min(wide, -(-width // across)), min(high, height)),
+            channels=channels,
+            columns=across,
+            depth=columns,
+        )
+        if _bytes(tile, (rows, columns), attrs, threads * channels, 1) <= SHARED_BYTES // 2:
+            return tile
+    raise _too_large(rows, columns)
+
+
+def _along_channels(outputs: int, groups: int, most: int = _CHANNELS) -> tuple[int, int]:
+    """Return how many threads share the channels of a tile, and how many of them each computes."""
+    each = outputs // groups
+    if groups == 1:
+        channels = min(4, outputs, most)
+        return min(most // channels, -(-outputs // channels)), channels
+    if each > most:
+        tile = max(size for size in range(1, most + 1) if each % size == 0)
+    else:
+        tile = min(most // each * each, outputs)
+    channels = gcd(4, tile)
+    return tile // channels, channels
+
+
+def _bytes(
+    tile: ConvolutionTile, window: tuple[int, int], attrs: Any, fetched: int, terms: int
+) -> int:
+    """Return what a tile takes of shared memory.
+
+    Parameters
+    ----------
+    tile : ConvolutionTile
+    window : tuple of int
+    attrs : mapping
+    fetched : int
+        Channels of the image.
+    terms : int
+        Weights of each tap and output.
+    """
+    across, wide, high = tile.threads
+    pixels = (high, wide * tile.columns)
+    patch: int = prod(
+        (count - 1) * stride + (taps - 1) * dilation + 1
+        for count, taps, stride, dilation in zip(
+            pixels, window, attrs["strides"], attrs["dilation"], strict=True
+        )
+    )
+    weights = prod(window) * across * tile.channels * terms
+    return (patch * fetched + weights) * _ELEMENT_BYTES
+
+
+def _too_large(rows: int, columns: int) -> LoweringError:
+    return LoweringError(
+        f"A window and its weights must fit {SHARED_BYTES:,} bytes of shared memory for one input "
+        f"channel, and those of {rows} x {columns} do not: leave the operator on the processor."
+    )
