@@ -117,6 +117,23 @@ def test_a_task_is_the_same_whatever_the_weights_and_in_every_process() -> None:
     np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize(
+    ("graph", "threads", "key"),
+    [
+        (convolution((1, 12, 12, 16), 32, 3, 1, (1, 1), residual=True), 2, "04e47dec918bc529"),
+        (Draft("whole", (1, 8, 12, 16)), 1, "c534819b3d856af0"),
+    ],
+    ids=["floats", "integers"],
+)
+def test_the_key_of_records_that_users_have_stays(
+    graph: Graph | Draft, threads: int, key: str
+) -> None:
+    if isinstance(graph, Draft):
+        graph = graph.finish(graph.conv("conv", "input", 24))
+    one = replace(template(graph, threads=threads), processor="a processor")
+    assert one.task.key == key
+
+
 def test_a_networks_convolutions_are_counted_by_task() -> None:
     net = Draft("net", (1, 8, 8, 16))
     first = net.conv("first", "input", 16)
