@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from vdla.compiler.targets.gpu.limits import SHARED_BYTES
 from vdla.errors import LoweringError
 
-from .fetch import step_of
+from .fetch import ENOUGH_BLOCKS, step_of
 
 __all__ = ["ConvolutionTile", "default_convolution_tile", "default_depthwise_tile"]
 
@@ -43,10 +44,11 @@ class ConvolutionTile:
 def default_convolution_tile(
     output: tuple[int, ...], weight: tuple[int, ...], attrs: Any, groups: int = 1
 ) -> ConvolutionTile:
-    """Return the largest tile, of 32 channels and 4 x 8 pixels at the most, that fits.
+    """Return the largest tile that fits, and of which there are enough.
 
-    A tile's channels are some of one group, or those of whole groups: a block fetches what its
-    threads need and nothing between.
+    The largest is of 64 channels and 4 x 16 pixels, 32 sums a thread; the next of 32 and 4 x 8, 16
+    sums a thread, and then twice the threads at 8 sums each. A tile's channels are some of one
+    group, or those of whole groups: a block fetches what its threads need and nothing between.
 
     Parameters
     ----------
@@ -64,21 +66,44 @@ def default_convolution_tile(
     LoweringError
         A window of one channel takes more shared memory than a block has.
     """
-    _, height, width, outputs = output
     _, rows, columns, inputs = weight
-    threads, channels = _along_channels(outputs, groups)
-    met = max(1, threads * channels * groups // outputs)
-    across = min(2, width)
-    for high, wide, depth in product((4, 2, 1), (4, 2, 1), (8, 4, 2, 1)):
-        tile = ConvolutionTile(
-            threads=(threads, min(wide, -(-width // across)), min(high, height)),
-            channels=channels,
-            columns=across,
-            depth=inputs if met > 1 else step_of(inputs, depth),
-        )
-        if _bytes(tile, (rows, columns), attrs, met * tile.depth, tile.depth) <= SHARED_BYTES:
-            return tile
+    for tile, enough in _tiles(output, groups):
+        met = max(1, tile.threads[0] * tile.channels * groups // output[3])
+        for depth in (inputs,) if met > 1 else (8, 4) if enough else (8, 4, 2, 1):
+            made = replace(tile, depth=step_of(inputs, depth))
+            taken = _bytes(made, (rows, columns), attrs, met * made.depth, made.depth)
+            if taken <= SHARED_BYTES and (not enough or _blocks(made, output) >= ENOUGH_BLOCKS):
+                return made
     raise _too_large(rows, columns)
+
+
+def _tiles(output: tuple[int, ...], groups: int) -> Iterator[tuple[ConvolutionTile, bool]]:
+    """Yield tiles, the largest first, and whether each is worth it only if there are enough."""
+    _, height, width, outputs = output
+    for most, own in ((64, 8), (32, 4)):
+        threads, channels = _along_channels(outputs, groups, most)
+        wide = min(2, -(-width // own))
+        if channels == 4 and own <= width:
+            yield _tile((threads, wide, min(4, height)), channels, own), True
+    threads, channels = _along_channels(outputs, groups)
+    across = min(2, width)
+    for high, wide in product((4, 2, 1), (4, 2, 1)):
+        yield (
+            _tile((threads, min(wide, -(-width // across)), min(high, height)), channels, across),
+            False,
+        )
+
+
+def _tile(threads: tuple[int, int, int], channels: int, columns: int) -> ConvolutionTile:
+    return ConvolutionTile(threads=threads, channels=channels, columns=columns, depth=1)
+
+
+def _blocks(tile: ConvolutionTile, output: tuple[int, ...]) -> int:
+    batch, height, width, outputs = output
+    across, wide, high = tile.threads
+    sizes = (high, wide * tile.columns, across * tile.channels)
+    pairs = zip((height, width, outputs), sizes, strict=True)
+    return batch * prod(-(-extent // size) for extent, size in pairs)
 
 
 def default_depthwise_tile(

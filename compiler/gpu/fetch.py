@@ -12,10 +12,14 @@ from vdla.compiler.te.traverse import walk
 
 from .dots import dot_of
 
-__all__ = ["fetch", "step_of", "sum_in_registers"]
+__all__ = ["ENOUGH_BLOCKS", "LANES", "fetch", "step_of", "sum_in_registers"]
 
 LANES = 4
 """Elements of a float32 vector: what a thread reads and writes of memory at a time, 128 bits."""
+
+
+ENOUGH_BLOCKS = 128
+"""Of a grid: as many as a large GPU has multiprocessors. With fewer, tiles should be smaller."""
 
 
 def step_of(depth: int, most: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from vdla.compiler import te
 from vdla.compiler.cpu.define.site import Array, Site
@@ -155,8 +156,8 @@ def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
         schedule_convolution(schedule, output, sums, tile)
     else:
         _check_matrices(node, (x.shape, weight.shape, output.shape))
-        rows, columns = output.shape[-2:]
-        product = default_product_tile(rows, columns, terms)
+        *lead, rows, columns = output.shape
+        product = default_product_tile(rows, columns, terms, prod(lead))
         schedule_product(schedule, output, sums, product)
     for stage in schedule.stages:
         if stage.attach is None and stage.tensor is not output:
