@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler.ir.linear import const_bounds, variables
+from vdla.compiler.targets.gpu.intrinsics import WORD
+from vdla.compiler.targets.gpu.vectors import VECTOR_TYPES
 from vdla.compiler.te import Schedule, Stage, Tensor
 from vdla.compiler.te.expr import Const, Read, Var
 from vdla.compiler.te.tensor import IterVar
@@ -15,7 +17,7 @@ from .dots import dot_of
 __all__ = ["ENOUGH_BLOCKS", "LANES", "fetch", "step_of", "sum_in_registers"]
 
 LANES = 4
-"""Elements of a float32 vector: what a thread reads and writes of memory at a time, 128 bits."""
+"""Elements of a vector: what a thread reads and writes of memory at a time, 128 bits of floats."""
 
 
 ENOUGH_BLOCKS = 128
@@ -139,10 +141,13 @@ def sum_in_registers(
     total.reorder(step, *window, own, *total.axis)
     for axis in (*total.axis[-2:], own):
         total.unroll(axis)
-    spans = ((total.axis[-1].var, columns), (last.var, depth))
+    spans = [(total.axis[-1].var, columns), (last.var, depth)]
+    if dot is not None:
+        spans.append((total.reduce_axis[-1].var, WORD))
     reads = {part.tensor: part for part in walk(total.body) if isinstance(part, Read)}
     for tensor, read in reads.items():
-        vectors = tensor.dtype == "float32" and _in_whole_vectors(read, spans)
+        known = (tensor.dtype, LANES) in VECTOR_TYPES
+        vectors = known and _in_whole_vectors(read, spans)
         fetch(schedule, tensor, sums, step, threads, vectors=vectors)
     if dot is not None:
         total.tensorize(total.reduce_axis[-1], dot)

@@ -78,8 +78,8 @@ class _Writer:
         return f"{self._names.of(access.buffer)}[{offset}]"
 
     def _copied(self, value: Expr) -> list[str] | None:
-        """Return the lines of a value that is a vector in memory or a number, or one of two."""
-        if isinstance(value, Real):
+        """Return the lines of a value that is a vector in memory or a number, or one of such."""
+        if isinstance(value, (Const, Real)):
             lanes = ", ".join([self._expressions.text(value)] * self._lanes)
             return [self._dialect.vector.format(type=self._type, lanes=lanes)]
         position = load_of(value)
@@ -89,10 +89,13 @@ class _Writer:
         if not isinstance(value, Select):
             return None
         then, other = self._copied(value.then), self._copied(value.other)
-        if then is None or other is None or len(then) + len(other) > 2:
+        if then is None or other is None:
             return None
         condition = self._expressions.text(value.condition, 1)
-        return [condition, f"? {then[0]}", f": {other[0]}"]
+        first, second = (
+            lines[0] if len(lines) == 1 else f"({' '.join(lines)})" for lines in (then, other)
+        )
+        return [condition, f"? {first}", f": {second}"]
 
     def _read_before(self) -> tuple[list[str], dict[int, str]]:
         """Return the lines that read vectors, and what those are called, by position."""

@@ -16,7 +16,12 @@ from .kernel import Guard, Loop, Statement
 
 __all__ = ["VECTOR_TYPES", "in_vectors", "is_vector"]
 
-VECTOR_TYPES: Mapping[tuple[str, int], str] = {("float32", 2): "float2", ("float32", 4): "float4"}
+VECTOR_TYPES: Mapping[tuple[str, int], str] = {
+    ("float32", 2): "float2",
+    ("float32", 4): "float4",
+    ("int8", 4): "char4",
+    ("uint8", 4): "uchar4",
+}
 """What the languages call a vector, by dtype and lanes."""
 
 

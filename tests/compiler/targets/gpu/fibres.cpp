@@ -36,7 +36,7 @@ static inline float __int_as_float(int bits) {
     return value;
 }
 
-// Vectors, which point into arrays of floats.
+// Vectors, which point into arrays of their elements.
 struct __attribute__((may_alias, aligned(16))) float4 {
     float x, y, z, w;
     float4(float a, float b, float c, float d) : x(a), y(b), z(c), w(d) {}
@@ -45,6 +45,16 @@ struct __attribute__((may_alias, aligned(8))) float2 {
     float x, y;
     float2(float a, float b) : x(a), y(b) {}
 };
+struct __attribute__((may_alias, aligned(4))) char4 {
+    signed char x, y, z, w;
+    char4(int a, int b, int c, int d) : x(a), y(b), z(c), w(d) {}
+};
+struct __attribute__((may_alias, aligned(4))) uchar4 {
+    unsigned char x, y, z, w;
+    uchar4(int a, int b, int c, int d) : x(a), y(b), z(c), w(d) {}
+};
+#define make_char4 char4
+#define make_uchar4 uchar4
 #define make_float4 float4
 #define make_float2 float2
 
