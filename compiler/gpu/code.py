@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.gpu import DIALECTS, Kernel, entry_name, source_of
+from vdla.compiler.tune.database import Database
 from vdla.errors import LoweringError
 from vdla.module import Gpu, GpuArgument, GpuCall, GpuKernel, GpuRegion, GpuRun
 
 from .network import GpuNetwork, compile_network
+from .tuning import GpuMachine
 
 __all__ = ["compile_gpu", "kernel_code", "network_code"]
 
@@ -60,7 +62,13 @@ def network_code(made: GpuNetwork, target: str) -> Gpu:
 
 
 def compile_gpu(
-    graph: Graph, runs: Sequence[Sequence[Node]], target: str, *, all_of_them: bool
+    graph: Graph,
+    runs: Sequence[Sequence[Node]],
+    target: str,
+    *,
+    all_of_them: bool,
+    records: Database | None = None,
+    machine: GpuMachine | None = None,
 ) -> Gpu | None:
     """Return kernels of runs of layers as the module holds them; None where there are none.
 
@@ -75,42 +83,50 @@ def compile_gpu(
         As `kernel_code` takes it.
     all_of_them : bool
         Refuse a run with an operator that has no kernel, rather than leave that to the processor.
+    records, machine
+        As `compile_network` takes them.
 
     Raises
     ------
     LoweringError
         No kernel can be made of an operator, where all must have one.
+    InputError
+        A record's point is none of its template's.
     """
     places = {node.name: index for index, node in enumerate(graph.nodes)}
     made = []
+
+    def kernels(nodes: Sequence[Node]) -> GpuNetwork:
+        return compile_network(graph.part(nodes), records, machine)
+
     for nodes in runs:
-        for part, network in _parts(graph, nodes, all_of_them=all_of_them):
+        for part, network in _parts(nodes, kernels, all_of_them=all_of_them):
             made.append((network, tuple(places[node.name] for node in part)))
     return _joined(made, target) if made else None
 
 
 def _parts(
-    graph: Graph, nodes: Sequence[Node], *, all_of_them: bool
+    nodes: Sequence[Node], kernels: Callable[[Sequence[Node]], GpuNetwork], *, all_of_them: bool
 ) -> Iterator[tuple[Sequence[Node], GpuNetwork]]:
     """Yield the parts of a run that have kernels, and these."""
     try:
-        yield nodes, compile_network(graph.part(nodes))
+        yield nodes, kernels(nodes)
         return
     except LoweringError:
         if all_of_them:
             raise
     part: list[Node] = []
     for node in [*nodes, None]:
-        if node is not None and _has_kernels(graph, node):
+        if node is not None and _has_kernels(node, kernels):
             part.append(node)
         elif part:
-            yield part, compile_network(graph.part(part))
+            yield part, kernels(part)
             part = []
 
 
-def _has_kernels(graph: Graph, node: Node) -> bool:
+def _has_kernels(node: Node, kernels: Callable[[Sequence[Node]], GpuNetwork]) -> bool:
     try:
-        compile_network(graph.part([node]))
+        kernels([node])
     except LoweringError:
         return False
     return True

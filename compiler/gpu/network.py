@@ -14,9 +14,11 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.network.memory import Life, aligned, place
 from vdla.compiler.targets.gpu import Kernel
 from vdla.compiler.te import Tensor
+from vdla.compiler.tune.database import Database
 
 from .part import Part
 from .parts import Step, graph_parts, part_kernels
+from .tuning import GpuMachine, recorded_tile
 
 __all__ = ["Call", "GpuNetwork", "Region", "compile_network"]
 
@@ -65,7 +67,9 @@ class GpuNetwork:
         return tuple({id(call.kernel): call.kernel for call in self.calls}.values())
 
 
-def compile_network(graph: Graph) -> GpuNetwork:
+def compile_network(
+    graph: Graph, records: Database | None = None, machine: GpuMachine | None = None
+) -> GpuNetwork:
     """Make kernels of a network in float32.
 
     Stages, in order:
@@ -79,11 +83,18 @@ def compile_network(graph: Graph) -> GpuNetwork:
     Parameters
     ----------
     graph : Graph
+    records : Database, optional
+        What was tuned: an operator whose task on the machine has a record is shared out as that
+        says, others by rules.
+    machine : GpuMachine, optional
+        Where the network is going to run.
 
     Raises
     ------
     LoweringError
         No kernel can be made of an operator; it is named.
+    InputError
+        A record's point is none of its template's.
     """
     made: dict[Hashable, tuple[Part, tuple[Step, ...]]] = {}
     calls: list[Call] = []
@@ -91,7 +102,8 @@ def compile_network(graph: Graph) -> GpuNetwork:
     for number, part in enumerate(graph_parts(graph)):
         key = group_key(graph, part.nodes)
         if key not in made:
-            made[key] = part, part_kernels(graph, part, f"part{number}")
+            tile = recorded_tile(records, graph, part, machine)
+            made[key] = part, part_kernels(graph, part, f"part{number}", tile)
         first, steps = made[key]
         names = _names(graph, part, first, steps, f"part{number}")
         for step in steps:

@@ -17,6 +17,7 @@ from .part import Part, part_of
 from .reductions import schedule_reduction
 from .stages import cut
 from .template import takes_tiles, tiled_definition, tiled_kernel
+from .tiles import Tile
 
 __all__ = ["Step", "graph_parts", "part_kernels"]
 
@@ -64,7 +65,7 @@ def _split(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
         yield nodes[end:]
 
 
-def part_kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
+def part_kernels(graph: Graph, part: Part, name: str, tile: Tile | None = None) -> tuple[Step, ...]:
     """Return the kernels of a part, in order: one by a template, or one a stage.
 
     Parameters
@@ -74,6 +75,8 @@ def part_kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
         Of the graph.
     name : str
         Of the kernels, which are numbered where there are several.
+    tile : Tile, optional
+        How what the template computes is shared out; by rules if it is left out.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def part_kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
         A kernel cannot be made of a stage, or no source of it; the error names the operators.
     """
     try:
-        steps = _kernels(graph, part, name)
+        steps = _kernels(graph, part, name, tile)
         for step in steps:
             source_of(step.kernel)
         return steps
@@ -90,10 +93,10 @@ def part_kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
         raise LoweringError(f"No kernel can be made of {names}: {error}") from error
 
 
-def _kernels(graph: Graph, part: Part, name: str) -> tuple[Step, ...]:
+def _kernels(graph: Graph, part: Part, name: str, tile: Tile | None) -> tuple[Step, ...]:
     head = part.nodes[0]
     if takes_tiles(graph, head):
-        return (Step(*tiled_kernel(graph, part, name)),)
+        return (Step(*tiled_kernel(graph, part, name, tile)),)
     steps = []
     stages = cut(part.output)
     for number, stage in enumerate(stages):

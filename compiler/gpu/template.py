@@ -18,15 +18,19 @@ from .convolution_tiles import ConvolutionTile, default_convolution_tile, defaul
 from .dots import dot_of
 from .part import Part, part_of
 from .product import default_product_tile, schedule_product
+from .tiles import Tile
 from .words import define_in_words, takes_words
 
 __all__ = [
     "OPERATORS",
     "OperatorKernel",
+    "default_tile",
     "operator_kernel",
     "takes_tiles",
+    "terms_of",
     "tiled_definition",
     "tiled_kernel",
+    "tiled_schedule",
 ]
 
 OPERATORS = ("conv2d", "dense", "depthwise_conv2d", "matmul")
@@ -79,7 +83,9 @@ def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
     return OperatorKernel(kernel, tuple(part.inputs.values()), constants)
 
 
-def tiled_kernel(graph: Graph, part: Part, name: str) -> tuple[Kernel, tuple[te.Tensor, ...]]:
+def tiled_kernel(
+    graph: Graph, part: Part, name: str, tile: Tile | None = None
+) -> tuple[Kernel, tuple[te.Tensor, ...]]:
     """Return the kernel of a part by its head's template, and the tensors that it is given.
 
     Parameters
@@ -89,13 +95,15 @@ def tiled_kernel(graph: Graph, part: Part, name: str) -> tuple[Kernel, tuple[te.
         Of the graph: an operator, and what is computed on its tile.
     name : str
         The kernel's.
+    tile : Tile, optional
+        How it is shared out; by rules if it is left out.
 
     Raises
     ------
     LoweringError
         There is no template for the head's shapes, or no kernel can be made of it.
     """
-    schedule = _tiled_schedule(graph, part.nodes[0], part.output)
+    schedule = tiled_schedule(graph, part.nodes[0], part.output, tile)
     read = {tensor for stage in schedule.stages for tensor in stage.reads()}
     given = [tensor for tensor in (*part.inputs, *part.constants) if tensor in read]
     args = (*given, part.output)
@@ -111,7 +119,7 @@ def takes_tiles(graph: Graph, node: Node) -> bool:
     if node.op in ("dense", "matmul"):
         return not _odd_matrices(node, (x, weight, output))
     try:
-        _convolution_tile(graph, node, weight[-1])
+        default_tile(graph, node, weight[-1])
     except LoweringError:
         return False
     return True
@@ -123,7 +131,9 @@ def tiled_definition(graph: Graph, node: Node) -> Callable[[Site], te.Tensor] | 
     return define_in_words if words else None
 
 
-def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
+def tiled_schedule(
+    graph: Graph, node: Node, output: te.Tensor, tile: Tile | None = None
+) -> te.Schedule:
     """Return the schedule of an operator by its template, and of what is computed on its tile.
 
     Parameters
@@ -133,6 +143,8 @@ def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
         Of the graph.
     output : te.Tensor
         The operator's, or what operators on each element alone make of that.
+    tile : Tile, optional
+        How it is shared out; by rules if it is left out.
 
     Raises
     ------
@@ -150,31 +162,47 @@ def _tiled_schedule(graph: Graph, node: Node, output: te.Tensor) -> te.Schedule:
             f"A product on a GPU must be of two tensors, and node {node.name!r} multiplies one by "
             "itself: leave it on the processor."
         )
-    terms = _terms(schedule[sums])
-    if node.op not in ("dense", "matmul"):
-        tile = _convolution_tile(graph, node, terms)
+    if node.op in ("dense", "matmul"):
+        _check_matrices(node, (x.shape, weight.shape, output.shape))
+    tile = tile or default_tile(graph, node, terms_of(schedule[sums]))
+    if isinstance(tile, ConvolutionTile):
         schedule_convolution(schedule, output, sums, tile)
     else:
-        _check_matrices(node, (x.shape, weight.shape, output.shape))
-        *lead, rows, columns = output.shape
-        product = default_product_tile(rows, columns, terms, prod(lead))
-        schedule_product(schedule, output, sums, product)
+        schedule_product(schedule, output, sums, tile)
     for stage in schedule.stages:
         if stage.attach is None and stage.tensor is not output:
             stage.compute_inline()
     return schedule
 
 
-def _convolution_tile(graph: Graph, node: Node, terms: int) -> ConvolutionTile:
+def default_tile(graph: Graph, node: Node, terms: int) -> Tile:
+    """Return how an operator is shared out by rules.
+
+    Parameters
+    ----------
+    graph : Graph
+    node : Node
+        Of the graph, with a template.
+    terms : int
+        As `terms_of` its sums gives them.
+
+    Raises
+    ------
+    LoweringError
+        No tile fits.
+    """
     x, weight, *_ = (tensor.shape for tensor in graph.input_tensors(node))
     output = graph.output_tensor(node).shape
+    if node.op in ("dense", "matmul"):
+        *lead, rows, columns = output
+        return default_product_tile(rows, columns, terms, prod(lead))
     if node.op == "depthwise_conv2d":
         return default_depthwise_tile(output, weight, node.attrs)
     window = (*weight[:3], terms)
     return default_convolution_tile(output, window, node.attrs, x[3] // weight[3])
 
 
-def _terms(total: te.Stage) -> int:
+def terms_of(total: te.Stage) -> int:
     """Return the length of the last axis of a reduction; where words are added up, in words."""
     axis = total.reduce_axis[-1 if dot_of(total) is None else -2]
     assert isinstance(axis.extent, Const)
