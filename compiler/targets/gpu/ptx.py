@@ -142,15 +142,25 @@ class _ThreadEmitter(StatementEmitter):
         elif isinstance(stmt, Barrier):
             self._special("llvm.nvvm.barrier0", ll.VoidType())
         elif isinstance(stmt, Guard):
-            conditions = [self._index(condition) for condition in stmt.conditions]
-            with self.builder.if_then(reduce(self.builder.and_, conditions)):
-                self.emit(stmt.body)
+            self._guarded(stmt)
         elif isinstance(stmt, Loop):
             self._repeat(stmt)
         elif isinstance(stmt, Intrinsic):
             self._dot(stmt)
         else:
             super().emit(stmt)
+
+    def _guarded(self, stmt: Guard) -> None:
+        """Emit a statement with the conditions that the shape of the grid leaves open."""
+        conditions = [self._index(condition) for condition in stmt.conditions]
+        left = [one for one in conditions if not isinstance(one, int)]
+        if not all(one for one in conditions if isinstance(one, int)):
+            return
+        if not left:
+            self.emit(stmt.body)
+            return
+        with self.builder.if_then(reduce(self.builder.and_, left)):
+            self.emit(stmt.body)
 
     def _dot(self, stmt: Intrinsic) -> None:
         """Emit a dot product, whose operands are words of shared memory."""
@@ -165,7 +175,7 @@ class _ThreadEmitter(StatementEmitter):
     def _repeat(self, stmt: Loop) -> None:
         extent = self._index(stmt.extent)
         constant = isinstance(extent, int)
-        if constant and stmt.unroll:
+        if constant and (stmt.unroll or stmt.vector):
             for value in range(extent):
                 with self._bound(stmt.var, value):
                     self.emit(stmt.body)
