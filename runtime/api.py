@@ -16,6 +16,7 @@ from vdla.runtime.modules import fingerprint, kept
 from vdla.runtime.network import Network, Progress
 
 if TYPE_CHECKING:
+    from vdla.compiler.gpu.tuning import GpuMachine
     from vdla.compiler.graph import Graph
     from vdla.compiler.network.runs import CompileGpu, CompileNative
     from vdla.compiler.ops import LoweredNode
@@ -46,6 +47,7 @@ def compile(
     rank: str = "estimate",
     records: str | Path | Database | None = None,
     threads: int = 1,
+    device: str | None = None,
     without: Collection[str] = (),
     cache: bool = True,
     lowered_as: Callable[[Mapping[str, LoweredNode]], None] | None = None,
@@ -89,6 +91,9 @@ def compile(
         with vdla.
     threads : int
         On which machine code is going to run: records are taken that were measured on as many.
+    device : str, optional
+        On which kernels are going to run, a part of its name: records are taken that were measured
+        on it. By default the device that runs them if none is named.
     without : collection of str
         Passes to leave out, to see what each is worth: keys of `vdla.compiler.network.PASSES`,
         and for an ONNX model of `vdla.compiler.passes.PASSES`.
@@ -104,10 +109,11 @@ def compile(
     ------
     InputError
         An argument is not of its kind, there is no virtual thread, no such rank or no such target,
-        `place`, `cpu` or `gpu` is given with a target that it does not go with, or `records` is no
-        file of records.
+        `place`, `cpu`, `gpu` or `device` is given with a target that it does not go with, or
+        `records` is no file of records.
     DeviceError
-        There is no such level of a processor, or no linker for it.
+        There is no such level of a processor, or no linker for it; or no such GPU, where there are
+        records of some.
     ModelError
         The network cannot be read, or holds operators that nothing takes.
     LoweringError
@@ -121,6 +127,7 @@ def compile(
     if rank not in RANKS:
         raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}: choose one.")
     known = _records(records)
+    machine = _machine(kernels, device, known)
     options = {
         "bind": sorted(sizes_by_name(bind).items()),
         "vthreads": whole_number("vthreads", vthreads, "2 hides latency"),
@@ -132,6 +139,7 @@ def compile(
         "target": target,
         "native": None if level is None else _versions(level),
         "gpu": kernels,
+        "device": None if machine is None else machine.device,
     }
 
     def make() -> Module:
@@ -152,7 +160,7 @@ def compile(
             rank=measure,
             records=known,
             native=None if level is None else _native(level, known, threads),
-            gpu=None if kernels is None else _gpu(kernels, all_of_them=target != "vdla"),
+            gpu=None if kernels is None else _gpu(kernels, known, machine, alone=target != "vdla"),
             without=set(without) - of_graphs,
             lowered_as=lowered_as,
             progress=progress,
@@ -286,12 +294,30 @@ def _kernels(target: str, gpu: str | None) -> str | None:
     return gpu
 
 
-def _gpu(target: str, *, all_of_them: bool) -> CompileGpu:
+def _gpu(target: str, records: Database, machine: GpuMachine | None, *, alone: bool) -> CompileGpu:
     from functools import partial
 
     from vdla.compiler.gpu.code import compile_gpu
 
-    return partial(compile_gpu, target=target, all_of_them=all_of_them)
+    return partial(compile_gpu, target=target, all_of_them=alone, records=records, machine=machine)
+
+
+def _machine(target: str | None, device: str | None, records: Database) -> GpuMachine | None:
+    """Return the GPU that records are taken of; None where there are none of such."""
+    if target is None:
+        if device is not None:
+            raise InputError(
+                f"device must name the GPU that kernels are going to run on, and there are no "
+                f"kernels, and it is {device!r}: leave it out, or name it where the network runs."
+            )
+        return None
+    kind = "cuda" if target == "ptx" else target
+    if all(record.task.target.get("kind") != kind for record in records):
+        return None
+    from vdla.runtime.gpu import open_gpu
+    from vdla.runtime.tune.gpu import machine_of
+
+    return machine_of(open_gpu(kind, device))
 
 
 def _versions(level: str) -> tuple[str, ...]:

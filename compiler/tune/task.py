@@ -39,7 +39,8 @@ class Task:
         Version of the template: records of another one say nothing of this.
     shape, target : mapping
         Of JSON's values. A target is all that costs depend on: of the accelerator its
-        configuration's hash, its memory and virtual threads; of a processor its level and name.
+        configuration's hash, its memory and virtual threads; of a processor its level and name, of
+        a GPU what drives it and its name.
     """
 
     operator: str
@@ -77,7 +78,7 @@ class Record:
     tool : str
         Version of vdla that measured it.
     device : str
-        Where it was measured: ``cycle``, ``rtl``, ``pynq``, ``cpu``.
+        Where it was measured: ``cycle``, ``rtl``, ``pynq``, ``cpu``, ``opencl``, ``cuda``.
     features : tuple of float
         Of its loop nest, as `vdla.compiler.tune.features.NAMES` names them, for models of other
         tasks; empty where no model asked for them.

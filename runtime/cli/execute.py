@@ -107,7 +107,6 @@ def execute(
             "--images": images,
             "--config": config,
             "--cpu": cpu,
-            "--records": records,
             "--threads": threads,
             "--pin": pin,
             "--check": check,
@@ -118,7 +117,7 @@ def execute(
         }
         if wrong := [name for name, value in others.items() if value]:
             raise typer.BadParameter(f"{', '.join(wrong)}: not with --target {target.value}")
-        network = _network(file, target, cpu, bind, config, records, threads)
+        network = _network(file, target, cpu, bind, config, records, threads, device)
         if labels is not None:
             network = network.labelled(read_labels(labels))
         if emitted is not None:
@@ -175,6 +174,7 @@ def _network(
     config: str | None,
     records: Path | None,
     threads: int | None,
+    gpu: str | None = None,
 ) -> Network:
     """Return the network of a compiled file, or compile one."""
     from vdla.runtime import api
@@ -195,6 +195,7 @@ def _network(
             bind=read_bind(bind),
             records=records,
             threads=threads or 1,
+            device=gpu,
             progress=progress,
         )
 

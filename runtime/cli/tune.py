@@ -51,7 +51,8 @@ def tune(
             metavar="NAME",
             help="Where candidates are measured. cycle: the cycle model; rtl: the gateware, "
             "simulated; pynq: the board that this is; pynq@HOST: one on the network; cpu: machine "
-            "code on this processor.",
+            "code on this processor; opencl or cuda, or a part of its name behind it, opencl:NAME: "
+            "kernels on a GPU.",
         ),
     ] = "cycle",
     config: ConfigOption = DEFAULT_CONFIG,
@@ -83,7 +84,11 @@ def tune(
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, help="Processes of this machine; one a core without."),
+        typer.Option(
+            "--workers",
+            min=1,
+            help="Processes of this machine; without, one a core, or one on a GPU.",
+        ),
     ] = None,
     scheduler: Annotated[
         str | None,

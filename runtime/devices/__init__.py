@@ -8,7 +8,7 @@ from vdla.module import GPU_TARGETS
 from vdla.runtime.device import Device
 from vdla.runtime.waves import Waves
 
-__all__ = ["HARDWARE", "NAMES", "PROCESSOR", "open_device", "parts_of"]
+__all__ = ["DRIVEN", "HARDWARE", "NAMES", "PROCESSOR", "open_device", "parts_of"]
 
 NAMES = ("cycle", "functional", "rtl")
 """Simulators, which every machine has or can install."""
@@ -16,7 +16,7 @@ NAMES = ("cycle", "functional", "rtl")
 HARDWARE = frozenset({"pynq"})
 """Those with one memory, however many images there are."""
 
-_DRIVEN = ("cuda", "opencl")
+DRIVEN = ("cuda", "opencl")
 """GPUs that Python reaches, by the language of their kernels."""
 
 PROCESSOR = "cpu"
@@ -37,7 +37,7 @@ def parts_of(name: str) -> tuple[str, tuple[str, str | None] | None]:
     target, _, part = gpu.partition(":")
     if target not in GPU_TARGETS:
         raise DeviceError(
-            f"A GPU beside an accelerator must be one of {', '.join(_DRIVEN)}, not {target!r}: "
+            f"A GPU beside an accelerator must be one of {', '.join(DRIVEN)}, not {target!r}: "
             "name it as in cycle+opencl, or cycle+opencl:NAME for one of several."
         )
     return accelerator, (target, part or None)
@@ -96,5 +96,5 @@ def open_device(
             f"Only vdla run reaches a board over the network, and {name!r} is one: on the board "
             "itself, after sudo -i, its name is pynq."
         )
-    known = ", ".join((*NAMES, *sorted(HARDWARE), PROCESSOR, *_DRIVEN))
+    known = ", ".join((*NAMES, *sorted(HARDWARE), PROCESSOR, *DRIVEN))
     raise DeviceError(f"A device must be one of {known}, not {name!r}.")

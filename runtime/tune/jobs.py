@@ -13,12 +13,14 @@ from vdla.runtime import api
 from .tuning import Job
 
 if TYPE_CHECKING:
+    from vdla.compiler.cpu.template import CpuTemplate
+    from vdla.compiler.gpu.tuning import GpuMachine, GpuTemplate
     from vdla.compiler.graph import Graph
     from vdla.compiler.ops import LoweredNode
     from vdla.compiler.targets.cpu import Target
     from vdla.runtime.network import Progress
 
-__all__ = ["accelerator_jobs", "processor_jobs"]
+__all__ = ["accelerator_jobs", "gpu_jobs", "processor_jobs"]
 
 
 def accelerator_jobs(
@@ -93,14 +95,46 @@ def processor_jobs(
     from vdla.compiler.cpu.template import templates_of
 
     graph = api.read_graph(model, bind)
-    jobs = []
-    for template, often in templates_of(graph, target, threads):
-        rules = template.space[0]
-        nodes = [template.graph.nodes[0].name] * often
-        jobs.append(Job(template, nodes, rules, template.prior(rules)))
+    jobs = [_job(*found) for found in templates_of(graph, target, threads)]
     if not jobs:
         raise InputError(
             f"A network must have convolutions or dense layers to be tuned for a processor, and "
             f"{graph.name} has none."
         )
     return jobs, graph
+
+
+def gpu_jobs(
+    model: str | Path | Graph, machine: GpuMachine, *, bind: Mapping[str, int] | None = None
+) -> tuple[list[Job], Graph]:
+    """Return a network's tasks on a GPU, and the network's graph.
+
+    Parameters
+    ----------
+    model, bind
+        As `vdla.compile` takes them.
+    machine : GpuMachine
+
+    Raises
+    ------
+    InputError
+        Nothing of it can be tuned.
+    LoweringError
+        There are no kernels for an operator.
+    """
+    from vdla.compiler.gpu.tuning import templates_of
+
+    graph = api.read_graph(model, bind)
+    jobs = [_job(*found) for found in templates_of(graph, machine)]
+    if not jobs:
+        raise InputError(
+            "A network must have convolutions or products of matrices to be tuned for a GPU, and "
+            f"{graph.name} has none."
+        )
+    return jobs, graph
+
+
+def _job(template: CpuTemplate | GpuTemplate, often: int) -> Job:
+    """Return the task of an operator, whose rules are the space's first point."""
+    rules = template.space[0]
+    return Job(template, [template.graph.nodes[0].name] * often, rules, template.prior(rules))

@@ -17,17 +17,19 @@ from vdla.config import PYNQ_Z1, Config
 from vdla.errors import InputError, ProgramError
 from vdla.processor import available_cores
 from vdla.runtime import api
-from vdla.runtime.devices import HARDWARE, PROCESSOR
+from vdla.runtime.devices import DRIVEN, HARDWARE, PROCESSOR
+from vdla.runtime.gpu import open_gpu
 from vdla.runtime.inputs import random_input
 from vdla.runtime.progress import Progress
 
+from .attempt import Measure
 from .attempts import Attempts
-from .jobs import accelerator_jobs, processor_jobs
+from .jobs import accelerator_jobs, gpu_jobs, processor_jobs
 from .log import Log
 from .pool import Pool
 from .runners import open_runner
 from .together import Together, Whole, choose_together, fastest_of, whole_cycles
-from .tuning import METHODS, Tuning, search_jobs
+from .tuning import METHODS, Job, Tuning, search_jobs
 
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
@@ -49,7 +51,8 @@ class Settings:
     Attributes
     ----------
     device : str
-        ``cycle``, ``rtl``, ``pynq``, ``pynq@HOST``, or ``cpu``: this machine's processor.
+        ``cycle``, ``rtl``, ``pynq``, ``pynq@HOST``, ``cpu``: this machine's processor; or a GPU,
+        ``opencl`` or ``cuda``, with a part of its name ``opencl:NAME``.
     config : Config
         The accelerator's.
     bind, place : mapping, optional
@@ -68,7 +71,7 @@ class Settings:
     together : int
         Schedules of a task that are tried in the whole network.
     workers : int, optional
-        Processes of this machine, by default one a core.
+        Processes of this machine, by default one a core; one on a GPU, which they would share.
     scheduler : str, optional
         A Dask scheduler's address instead.
     seed : int
@@ -107,10 +110,11 @@ class Settings:
             whole_number("workers", self.workers, "leave it out for one a core")
         name, at, host = str(self.device).partition("@")
         remote = bool(host) and name in HARDWARE
-        if name not in (*SIMULATED, *HARDWARE, PROCESSOR) or (at and not remote):
+        known = name in (*SIMULATED, *HARDWARE, PROCESSOR) or self.gpu is not None
+        if not known or (at and not remote and self.gpu is None):
             raise InputError(
-                "Candidates must be measured on cycle, rtl, pynq, pynq@HOST or cpu, not "
-                f"{self.device!r}: name one of these."
+                "Candidates must be measured on cycle, rtl, pynq, pynq@HOST, cpu, opencl or cuda, "
+                f"not {self.device!r}: name one of these."
             )
         number = type(self.minutes) in (int, float)
         if self.minutes is not None and not (number and self.minutes >= 0):
@@ -118,11 +122,28 @@ class Settings:
                 f"minutes must be a number of at least 0, not {self.minutes!r}: leave it out for "
                 "no limit."
             )
-        if self.device == PROCESSOR and self.place:
+        if self.by_clock and self.place:
+            where = "the processor" if self.device == PROCESSOR else "the GPU"
             raise InputError(
-                f"place must be left out on the device cpu, where everything is on the processor, "
-                f"and it is {dict(self.place)!r}."
+                f"place must be left out on the device {self.device}, where everything is on "
+                f"{where}, and it is {dict(self.place)!r}."
             )
+
+    @property
+    def name(self) -> str:
+        """The device's, as records have it: not which of several it is."""
+        return self.device.partition("@")[0] if self.gpu is None else self.gpu[0]
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether there is no accelerator: costs are seconds, and kernels do not overlap."""
+        return self.device == PROCESSOR or self.gpu is not None
+
+    @property
+    def gpu(self) -> tuple[str, str | None] | None:
+        """The GPU that is measured on, as `open_gpu` takes it; None elsewhere."""
+        kind, _, name = str(self.device).partition(":")
+        return (kind, name or None) if kind in DRIVEN else None
 
 
 @dataclass(frozen=True)
@@ -138,8 +159,8 @@ class Tuned:
     known : int
         Records that were there before.
     before, after : float or None
-        Cycles of the whole network, or seconds on the processor, as it is compiled without and
-        with the records; None where it was interrupted.
+        Cycles of the whole network, or seconds on a processor or a GPU, as it is compiled without
+        and with the records; None where it was interrupted.
     whole : Together or None
         What was chosen by the cycles of the whole network.
     """
@@ -199,25 +220,13 @@ def tune(
     how, log = settings or Settings(), Log(Path(records))
     known = _known(log, resume=resume)
     deadline = inf if how.minutes is None else time.monotonic() + 60 * how.minutes
-    if how.device == PROCESSOR:
-        from vdla.compiler.targets.cpu import host_target
-
-        jobs, graph = processor_jobs(model, host_target(), how.threads, bind=how.bind)
-    else:
-        jobs, graph = accelerator_jobs(
-            model,
-            how.config,
-            bind=how.bind,
-            place=how.place,
-            vthreads=how.vthreads,
-            progress=progress,
-        )
+    jobs, graph = _jobs(model, how, progress)
     with closing(_runner(how)) as runner:
         found = search_jobs(
             jobs,
             runner,
             log,
-            device=how.device.partition("@")[0],
+            device=how.name,
             method=how.method,
             trials=how.trials,
             batch=how.batch,
@@ -225,13 +234,13 @@ def tune(
             seed=how.seed,
             told=told,
         )
-        if not found.interrupted and how.device != PROCESSOR:
+        if not found.interrupted and not how.by_clock:
             _verify(found, runner, log, how)
     result = Tuned(found, log.path, known)
     if found.interrupted or not (found.trials or known):
         return result
     try:
-        if how.device == PROCESSOR:
+        if how.by_clock:
             return _timed(result, graph, how)
         return _together(result, graph, how, log, deadline, progress)
     except KeyboardInterrupt:
@@ -251,8 +260,28 @@ def _known(log: Log, *, resume: bool) -> int:
     return len(read.records)
 
 
+def _jobs(model: str | Path | Graph, how: Settings, progress: Progress) -> tuple[list[Job], Graph]:
+    """Return a network's tasks, and its graph."""
+    if how.gpu is not None:
+        from .gpu import machine_of
+
+        return gpu_jobs(model, machine_of(open_gpu(*how.gpu)), bind=how.bind)
+    if how.device == PROCESSOR:
+        from vdla.compiler.targets.cpu import host_target
+
+        return processor_jobs(model, host_target(), how.threads, bind=how.bind)
+    return accelerator_jobs(
+        model,
+        how.config,
+        bind=how.bind,
+        place=how.place,
+        vthreads=how.vthreads,
+        progress=progress,
+    )
+
+
 def _runner(how: Settings) -> Attempts | Pool:
-    if how.device != PROCESSOR:
+    if not how.by_clock:
         return open_runner(
             how.device,
             how.config,
@@ -260,12 +289,21 @@ def _runner(how: Settings) -> Attempts | Pool:
             workers=how.workers,
             scheduler=how.scheduler,
         )
+    measure, workers = _measure(how)
+    if how.scheduler is not None:
+        return Pool(measure, _SECONDS, workers=how.workers, scheduler=how.scheduler)
+    return Attempts(measure, how.workers or workers, _SECONDS)
+
+
+def _measure(how: Settings) -> tuple[Measure, int]:
+    """Return what measures candidates by the clock, and how many may be measured at a time."""
+    if how.gpu is not None:
+        from .gpu import OnGpu
+
+        return OnGpu(*how.gpu), 1
     from .processor import seconds
 
-    if how.scheduler is not None:
-        return Pool(seconds, _SECONDS, workers=how.workers, scheduler=how.scheduler)
-    workers = how.workers or max(1, available_cores() // how.threads)
-    return Attempts(seconds, workers, _SECONDS)
+    return seconds, max(1, available_cores() // how.threads)
 
 
 def _verify(found: Tuning, runner: Attempts | Pool, log: Log, how: Settings) -> None:
@@ -318,19 +356,18 @@ def _together(
 
 
 def _timed(result: Tuned, graph: Graph, how: Settings) -> Tuned:
-    """Time the network on the processor with and without the records, in turn."""
+    """Time the network without an accelerator, with and without the records, in turn."""
     from statistics import median
 
-    both = [
-        api.compile(graph, target=PROCESSOR, records=file, threads=how.threads, cache=False)
-        for file in (None, result.records)
-    ]
+    target, device = how.gpu or (PROCESSOR, None)
+    options: Any = {"target": target, "device": device, "threads": how.threads, "cache": False}
+    both = [api.compile(graph, records=file, **options) for file in (None, result.records)]
     images = _images(both[0])
     ratios: list[float] = []
     plain: list[float] = []
     with ExitStack() as stack:
         for network in both:
-            stack.enter_context(closing(network.to(PROCESSOR, threads=how.threads)))
+            stack.enter_context(closing(network.to(how.device, threads=how.threads)))
             network(images)
         for _ in range(_SAMPLES):
             taken = [_seconds(network, images) for network in both]

@@ -16,9 +16,10 @@ from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.cpu.target import host_target
 from vdla.compiler.tune.methods import Random
 from vdla.errors import DeviceError, ProgramError
-from vdla.runtime.tune import processor
+from vdla.runtime.tune import expected, processor
 from vdla.runtime.tune.attempts import Attempts
-from vdla.runtime.tune.processor import kept, seconds
+from vdla.runtime.tune.processor import seconds
+from vdla.runtime.tune.ratio import kept
 from vdla.runtime.tune.search import search
 
 
@@ -81,6 +82,6 @@ def test_a_wrong_value_is_never_fast(kind: str, monkeypatch: pytest.MonkeyPatch)
                 array[..., 3] = array[..., 3] + array.max() / 100 + (kind == "integers")
             return found
 
-    monkeypatch.setattr(processor, "Interpreter", Other)
+    monkeypatch.setattr(expected, "Interpreter", Other)
     with pytest.raises(ProgramError, match=r"must be (within|equal to)"):
         seconds(one, one.space[0], inf)
