@@ -112,11 +112,16 @@ class Network:
         return None if self.module.native is None else self.module.native.level
 
     @property
+    def gpu_target(self) -> str | None:
+        """The language of the kernels that it has for a GPU; None if it has none."""
+        return None if self.module.gpu is None else self.module.gpu.target
+
+    @property
     def usual_device(self) -> str:
         """Where it runs if nobody says it."""
         if self.programs:
             return "cycle"
-        return PROCESSOR if self.module.gpu is None else self.module.gpu.target
+        return self.gpu_target or PROCESSOR
 
     @property
     def device(self) -> Device | None:
@@ -408,7 +413,7 @@ class Network:
 
     def _check_kernels(self, device: str | Device | None) -> None:
         gpu = parts_of(device)[1] if isinstance(device, str) else None
-        if gpu is not None and self.module.gpu is None:
+        if gpu is not None and self.gpu_target is None:
             raise DeviceError(
                 f"A network must have kernels to run on {gpu[0]}, and {self.name} has none: "
                 f"compile it with the target {gpu[0]}, or with gpu={gpu[0]!r} beside an "
@@ -433,7 +438,7 @@ def _opened(
         return Session(module, device, threads=threads, pin=pin)
     accelerator, gpu = parts_of(device)
     beside = None if gpu is None else open_gpu(*gpu)
-    opened = open_device(accelerator, module.config, images, waves=waves)
+    opened = open_device(accelerator, module.config, images=images, waves=waves)
     return Session(
         module,
         opened,

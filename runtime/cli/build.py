@@ -88,14 +88,13 @@ def build(
                 "config": settings.name,
                 "config_hash": f"{settings.hash:016x}",
                 "cpu": level,
-                "gpu": None if network.module.gpu is None else network.module.gpu.target,
+                "gpu": network.gpu_target,
             }
         )
     else:
-        kernels = None if network.module.gpu is None else network.module.gpu.target
-        alone = not network.programs and (level or kernels)
+        alone = not network.programs and (level or network.gpu_target)
         machines = [] if alone else [settings.name]
-        machines += [name for name in (level, kernels) if name is not None]
+        machines += [name for name in (level, network.gpu_target) if name is not None]
         typer.echo(
             f"{output}: {output.stat().st_size:,} bytes for {' and '.join(machines)}, "
             f"in {seconds:.1f} s"

@@ -234,7 +234,7 @@ def run_network(
         emit_json(summary)
     else:
         show_run(summary)
-    if not network.programs and device != PROCESSOR:
+    if not network.programs and device != PROCESSOR and network.gpu_target is None:
         note("nothing of this network runs on the accelerator; vdla import MODEL says why")
     if waves is not None:
         note_empty(waves, run)

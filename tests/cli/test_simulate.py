@@ -60,6 +60,7 @@ class FakeRuntime:
         self.first_difference: str | None = None
         self.labels: tuple[str, ...] = ()
         self.cpu_level: str | None = None
+        self.gpu_target: str | None = None
         self.input_shape = (1, 2, 2, 3)
         self.input_dtype = np.dtype(np.int8)
         self.inputs = {"x": SimpleNamespace(shape=self.input_shape, dtype=self.input_dtype)}
@@ -120,6 +121,7 @@ def test_simulate_hands_its_options_on(vdla_command: Any, runtime: FakeRuntime) 
         "rank": "estimate",
         "records": None,
         "cache": False,
+        "gpu": None,
     }
     assert runtime.calls["run"]["device"] == "functional"
     assert runtime.calls["run"]["check"] is False
@@ -138,6 +140,7 @@ def test_simulate_without_options_takes_the_board_two_threads_and_the_cycle_mode
         "rank": "estimate",
         "records": None,
         "cache": True,
+        "gpu": None,
     }
     assert runtime.calls["run"]["device"] == "cycle"
 

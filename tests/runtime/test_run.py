@@ -141,7 +141,7 @@ def test_a_wrong_input_is_refused(network: Network, images: np.ndarray, message:
 def test_other_wrong_arguments_are_refused(network: Network) -> None:
     images = images_for(residual(), 1)
     with pytest.raises(
-        DeviceError, match="must be one of cycle, functional, rtl, pynq, cpu, not 'x'"
+        DeviceError, match="must be one of cycle, functional, rtl, pynq, cpu, cuda, opencl, not 'x'"
     ):
         network.run(images, device="x")
     with pytest.raises(InputError, match="max_images_at_once must be at least 1, not 0"):
