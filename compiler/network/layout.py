@@ -109,7 +109,7 @@ def lay_out(
             if not joined or not kept_blocked:
                 builder.close()
     builder.close()
-    builder.bring_home(graph.outputs)
+    builder.bring_home(name for name in graph.outputs if not graph.tensors[name].is_constant)
     return builder.layout
 
 

@@ -78,7 +78,7 @@ def stream_images(
     """
     from time import perf_counter
 
-    from vdla.runtime.devices import HARDWARE, PROCESSOR
+    from vdla.runtime.devices import HARDWARE, PROCESSOR, parts_of
 
     if len(network.inputs) != 1:
         raise InputError(
@@ -122,7 +122,7 @@ def stream_images(
         "skipped": skipped,
         "seconds": {part: _median(rows, part) for part in PARTS},
         # A simulator's own speed says nothing of the machine that it simulates.
-        "frames_per_second": len(rows) / elapsed if device in real else None,
+        "frames_per_second": len(rows) / elapsed if parts_of(device)[0] in real else None,
         "accelerator_frames_per_second": _most_frames(answers),
     }
     if as_json:
@@ -222,8 +222,12 @@ def show_stream(report: Mapping[str, Any]) -> None:
             continue
         table.append([part, *(f"{1e3 * figure(values):,.2f}" for figure in (median, min, max))])
     show_table(columns, table, text_columns=1)
-    if report["device"] == "cpu":
-        typer.echo(f"\n{report['frames_per_second']:.2f} frames a second on the processor")
+    from vdla.runtime.devices import PROCESSOR, parts_of
+
+    accelerator, gpu = parts_of(report["device"])
+    if accelerator == PROCESSOR:
+        where = "processor" if gpu is None else "GPU"
+        typer.echo(f"\n{report['frames_per_second']:.2f} frames a second on the {where}")
     elif report["frames_per_second"] is not None:
         typer.echo(
             f"\n{report['frames_per_second']:.2f} frames a second, {report['config']} at "

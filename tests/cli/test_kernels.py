@@ -162,3 +162,22 @@ def test_a_compiled_file_for_a_gpu_runs_there(
     vdla_command("compile", model, "-o", compiled, "--target", "opencl")
     shown = vdla_command("run", compiled, "--device", f"opencl:{pocl.name[:9]}").out
     assert " ms on the GPU, copies included\n" in shown
+
+
+def test_a_folder_of_images_goes_through_the_gpu(
+    vdla_command: Any, tmp_path: Path, pocl: OpenClDevice
+) -> None:
+    net = Builder("single", (1, 5, 4, 3))
+    graph = net.finish(net.dense("classes", net.mean("mean", "input"), 7))
+    onnx.save(export_onnx(graph), tmp_path / "single.onnx")
+    images = np.random.default_rng(5).normal(size=(3, 5, 4, 3)).astype(np.float32)
+    np.save(tmp_path / "images.npy", images)
+    compiled = tmp_path / "single.vdla"
+    vdla_command("compile", tmp_path / "single.onnx", "-o", compiled, "--target", "opencl")
+    on = ("--device", f"opencl:{pocl.name[:9]}", "--images", tmp_path / "images.npy")
+    report = json.loads(vdla_command("run", compiled, *on, "--json").out)
+    (want,) = Interpreter(graph).run({graph.inputs[0]: images[:1]}).values()
+    assert report["images"][0]["classes"][0]["class"] == want.argmax()
+    assert len(report["images"]) == 3
+    assert report["frames_per_second"] > 0
+    assert " frames a second on the GPU\n" in vdla_command("run", compiled, *on).out

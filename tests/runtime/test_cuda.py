@@ -18,7 +18,7 @@ from tests.runtime.test_gpu_network import check_outputs, two_outputs
 from vdla.compiler.gpu import compile_network, operator_kernel
 from vdla.compiler.gpu.code import kernel_code
 from vdla.errors import DeviceError, InputError
-from vdla.runtime import cuda
+from vdla.runtime import api, cuda
 from vdla.runtime.cuda import CudaDevice, CudaError
 from vdla.runtime.gpu import open_gpu
 from vdla.runtime.gpu_network import place_network
@@ -49,6 +49,33 @@ def test_a_kernel_is_launched_on_what_lies_in_its_memory(name: str, driver: Driv
 
 def test_a_network_is_what_it_is_on_every_device(driver: Driver) -> None:
     check_outputs(CudaDevice())
+
+
+@pytest.mark.parametrize("target", ["cuda", "ptx"])
+def test_a_compiled_network_runs_there(
+    target: str, driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    api.compile(two_outputs(), target=target, cache=False).save(tmp_path / "net.vdla")
+    network = api.load(tmp_path / "net.vdla")
+    assert (network.gpu_target, network.usual_device) == ("cuda", "cuda")
+    gpu = network.module.gpu
+    assert gpu is not None
+    assert all(bool(kernel.ptx) == (target == "ptx") for kernel in gpu.kernels)
+    by_entry = {f".visible .entry {kernel.entry}(": kernel.source for kernel in gpu.kernels}
+
+    def loaded(image: int) -> tuple[Any, ...]:
+        text = ctypes.string_at(image).decode()
+        # What stands for the driver runs CUDA C alone: that of the same kernel.
+        sources = [source for entry, source in by_entry.items() if entry in text]
+        return CUresult.CUDA_SUCCESS, *(sources or [text])
+
+    monkeypatch.setattr(driver, "cuModuleLoadData", loaded)
+    a, b = np.random.default_rng(2).normal(size=(2, 2, 3)).astype(np.float32)
+    found = network.run({"a": a, "b": b}, device="cuda:1").outputs
+    np.testing.assert_allclose(found["y"], np.exp(a), 1e-6)
+    np.testing.assert_allclose(found["z"], np.exp(a) + b, 1e-6, 1e-6)
+    np.testing.assert_array_equal(found["a"], a)
+    np.testing.assert_array_equal(found["held"], [0, 1, 2])
 
 
 def test_a_number_or_a_part_of_the_name_finds_a_device(driver: Driver) -> None:
