@@ -177,9 +177,11 @@ class _Writer:
             self._write(depth, f"for (int {name} = 0; {name} < {extent}; ++{name}) {{")
             self._statement(stmt.body, (*loops, (stmt.var, stmt.extent)), depth + 1)
             self._write(depth, "}")
+        elif isinstance(stmt, Intrinsic):
+            for line in self._intrinsic(stmt, expressions):
+                self._write(depth, line)
         else:
-            write = self._store if isinstance(stmt, Store) else self._intrinsic
-            for line in write(stmt, expressions):
+            for line in self._store(stmt, expressions):
                 self._write(depth, line)
 
     def _note(self, stmt: Statement, depth: int) -> None:
