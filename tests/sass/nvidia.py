@@ -30,9 +30,9 @@ def _located(name: str) -> Path | None:
     return next((Path(str(f.locate())) for f in held if f.name == name), None)
 
 
-def missing() -> list[str]:
-    """Return the distributions that are not installed."""
-    return [package for name, package in HELD_BY.items() if _located(name) is None]
+def missing(*wanted: str) -> list[str]:
+    """Return the distributions of files that are not installed; of all, without any named."""
+    return [HELD_BY[name] for name in wanted or HELD_BY if _located(name) is None]
 
 
 @dataclass(frozen=True)

@@ -29,21 +29,21 @@ def _ptx(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*SCHEDULES, *OPERATORS])
-def test_ptx_assembles_and_stays_in_its_registers(name: str, nvidia: Compiler) -> None:
+def test_ptx_assembles_and_stays_in_its_registers(name: str, ptxas: Compiler) -> None:
     for architecture in ARCHITECTURES:
-        usage = nvidia.assemble(_ptx(name), architecture).usage
+        usage = ptxas.assemble(_ptx(name), architecture).usage
         assert usage.spilled <= (48 if name == UNROLLED else 0), architecture
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", ["dense 64x32x96", "matmul 64x64x64"])
 def test_a_step_of_a_product_is_the_tiles_products(
-    name: str, architecture: int, nvidia: Compiler
+    name: str, architecture: int, ptxas: Compiler
 ) -> None:
     case = OPERATORS[name]()
     rows, columns = case.exact.shape
     tile = default_product_tile(rows, columns, case.inputs[0].shape[-1])
-    listing = nvidia.instructions(nvidia.assemble(_ptx(name), architecture))
+    listing = ptxas.instructions(ptxas.assemble(_ptx(name), architecture))
     (step,) = (loop for loop in map(opcodes, innermost(listing)) if loop["FFMA"])
     assert step["FFMA"] == tile.rows * tile.columns * tile.depth
     assert opcodes(listing)["FFMA"] == step["FFMA"]
@@ -51,7 +51,7 @@ def test_a_step_of_a_product_is_the_tiles_products(
     assert wide == (tile.rows + tile.columns) * tile.depth // 4
 
 
-def test_ptx_that_does_not_assemble_is_seen(nvidia: Compiler) -> None:
+def test_ptx_that_does_not_assemble_is_seen(ptxas: Compiler) -> None:
     text = _ptx("dense 7x13x5").replace("bar.sync", "bar.sink")
     with pytest.raises(AssertionError, match=r"kernel\.ptx, line \d+; error"):
-        nvidia.assemble(text, 75)
+        ptxas.assemble(text, 75)
