@@ -51,6 +51,9 @@ class OpenClDevice(GpuDevice):
         self.on_processor = not device.type & self._cl.device_type.GPU
         self._context = self._cl.Context([device])
         self._queue = self._cl.CommandQueue(self._context)
+        # OpenCL lets quotients be some units off, and quantized operators want them exact.
+        exact = device.single_fp_config & self._cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+        self._options = ["-cl-fp32-correctly-rounded-divide-sqrt"] if exact else []
 
     @property
     def room(self) -> tuple[int, tuple[int, ...]]:
@@ -59,7 +62,7 @@ class OpenClDevice(GpuDevice):
 
     def function(self, code: GpuKernel) -> Any:
         """Return the function of a kernel's source."""
-        program = self._cl.Program(self._context, code.source).build()
+        program = self._cl.Program(self._context, code.source).build(self._options)
         return getattr(program, code.entry)
 
     def memory(self, size: int) -> Any:
