@@ -55,8 +55,9 @@ class Values:
         if op in (">>", "<<"):
             return self._shifted(expr, rank)
         if op in ("//", "%") and dtype[0] != "u" and not _positive(expr):
-            name = "floor_div" if op == "//" else "floor_mod"
-            return self._cut(self.call(name, _whole(dtype), *self._both(expr)), dtype, rank)
+            name, wide = "floor_div" if op == "//" else "floor_mod", _whole(dtype)
+            text = self.call(name, wide, *self._both(expr))
+            return text if wide == dtype else self._cut(text, dtype, rank)
         wraps = op in _WRAPPING and dtype[0] in "iu" and may_wrap(expr)
         if wraps and dtype in ("int32", "int64"):
             return self.call(_WRAPPING[op], dtype, *self._both(expr))
