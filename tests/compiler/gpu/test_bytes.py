@@ -15,7 +15,7 @@ from vdla.compiler.gpu.template import OperatorKernel
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.ir.stmt import Intrinsic
 from vdla.compiler.lower.pipeline import lower
-from vdla.compiler.targets.gpu import CUDA, METAL, Dialect, source_of
+from vdla.compiler.targets.gpu import CUDA, METAL, Dialect, build_kernel, source_of
 from vdla.compiler.targets.gpu.intrinsics import dot_product
 from vdla.compiler.targets.gpu.kernel import walk
 from vdla.errors import LoweringError
@@ -104,3 +104,28 @@ def test_factors_of_other_dtypes_are_refused() -> None:
     message = r"Factors of a dot product must be int8 or uint8, not int16 and int8\."
     with pytest.raises(LoweringError, match=message):
         dot_product("int16", "int8")
+
+
+def test_words_that_begin_inside_others_are_refused() -> None:
+    a, b = te.placeholder((12,), "int8", "a"), te.placeholder((4,), "int8", "b")
+    k = te.reduce_axis(4, "k")
+    out = te.compute(
+        (8,), lambda i: te.sum_over(a[i + k].astype("int32") * b[k].astype("int32"), k), "out"
+    )
+    s = te.create_schedule(out)
+    sums = s.cache_write(out, "register")
+    (i,) = s[out].axis
+    s[out].bind(i, "threadIdx.x")
+    s[sums].compute_at(s[out], i)
+    for tensor in (a, b):
+        shared = s[s.cache_read(tensor, "shared", [sums])]
+        shared.compute_at(s[out], i)
+        _, thread = shared.split(shared.axis[0], factor=8)
+        shared.bind(thread, "threadIdx.x")
+    s[sums].tensorize(s[sums].reduce_axis[0], dot_product("int8", "int8"))
+    message = (
+        r"Intrinsic dot_int8_int8 reads whole words of 4 elements, and a\.shared\[thread_x\] may "
+        r"begin inside one: give the tensor's last dimension 4 elements\."
+    )
+    with pytest.raises(LoweringError, match=message):
+        build_kernel("sliding", s, [a, b, out])
