@@ -34,6 +34,7 @@ __all__ = [
     "F2",
     "F4",
     "Algorithm",
+    "combined",
     "takes_winograd",
     "transformed_weights",
     "winograd_convolution",
@@ -156,7 +157,7 @@ def _combination(row: Sequence[float], term: Callable[[int], Expr]) -> Expr:
     return total
 
 
-def _rows(at: Expr, matrix: Matrix, term: Callable[[int], Expr]) -> Expr:
+def combined(at: Expr, matrix: Matrix, term: Callable[[int], Expr]) -> Expr:
     """Return the combination of a matrix's row `at`, which is known once loops are unrolled."""
     total = _combination(matrix[-1], term)
     for k in range(len(matrix) - 2, -1, -1):
@@ -191,10 +192,10 @@ def winograd_convolution(site: Site, target: Target, choice: Choice) -> Tuned:
 
     def half(n: Expr, i: Expr, b: Expr, p: Expr, cb: Expr, c: Expr) -> Expr:
         y, left = (p // columns) * size, (p % columns) * size
-        return _rows(i + 0, by.of_image, lambda a: packed[n, cb, y + a, left + b, c])
+        return combined(i + 0, by.of_image, lambda a: packed[n, cb, y + a, left + b, c])
 
     def image(n: Expr, i: Expr, j: Expr, p: Expr, cb: Expr, c: Expr) -> Expr:
-        return _rows(j + 0, by.of_image, lambda b: half_done[n, i, b, p, cb, c])
+        return combined(j + 0, by.of_image, lambda b: half_done[n, i, b, p, cb, c])
 
     half_done = site.compute((batch, read, read, tiles, blocks, block), half, "half")
     moved = site.compute((batch, read, read, tiles, blocks, block), image, "image")
@@ -208,12 +209,16 @@ def winograd_convolution(site: Site, target: Target, choice: Choice) -> Tuned:
     )
     back = site.compute(
         (batch, size, read, groups, tiles, lanes),
-        lambda n, r, j, ob, p, lane: _rows(r + 0, by.of_sums, lambda i: sums[n, i, j, ob, p, lane]),
+        lambda n, r, j, ob, p, lane: combined(
+            r + 0, by.of_sums, lambda i: sums[n, i, j, ob, p, lane]
+        ),
         "back",
     )
     total = site.compute(
         (batch, groups, tiles, size, size, lanes),
-        lambda n, ob, p, r, q, lane: _rows(q + 0, by.of_sums, lambda j: back[n, r, j, ob, p, lane]),
+        lambda n, ob, p, r, q, lane: combined(
+            q + 0, by.of_sums, lambda j: back[n, r, j, ob, p, lane]
+        ),
         "tile",
     )
     finish = finished(site, (1, 2, 3), 0)

@@ -11,7 +11,7 @@ from vdla.compiler.cpu.define.compose import compose
 from vdla.compiler.cpu.define.site import Array, Site
 from vdla.compiler.graph import Graph, Node
 
-__all__ = ["Part", "part_of"]
+__all__ = ["Part", "composed_part", "part_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,5 +65,15 @@ def part_of(
         constants.update(definition.constants)
         return definition.output
 
+    return composed_part(graph, nodes, defined, constants)
+
+
+def composed_part(
+    graph: Graph,
+    nodes: tuple[Node, ...],
+    defined: Callable[[Node, list[te.Tensor]], te.Tensor],
+    constants: Mapping[te.Tensor, Array],
+) -> Part:
+    """Return operators by definitions of one's own, which fill the constants."""
     inputs, output = compose(graph, nodes, defined)
     return Part(nodes, {given: name for name, given in inputs.items()}, constants, output)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.cpu.define.elementwise import ELEMENTWISE
+from vdla.compiler.cpu.winograd import Algorithm
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.passes.groups import fusion_groups
 from vdla.compiler.targets.gpu import Kernel, build_kernel, source_of
@@ -18,6 +19,12 @@ from .reductions import schedule_reduction
 from .stages import cut
 from .template import takes_tiles, tiled_definition, tiled_kernel
 from .tiles import Tile
+from .winograd import (
+    WinogradPart,
+    takes_winograd_kernels,
+    winograd_kernels,
+    winograd_part,
+)
 
 __all__ = ["Step", "graph_parts", "part_kernels"]
 
@@ -33,11 +40,17 @@ class Step:
     tensors: tuple[te.Tensor, ...]
 
 
-def graph_parts(graph: Graph) -> Iterator[Part]:
+def graph_parts(graph: Graph, winograd: Algorithm | None = None) -> Iterator[Part]:
     """Yield the parts of a graph, in an order in which they can run.
 
     Operators are fused by their classes; what follows a product or a convolution that has a
     template is fused as long as it is computed on each element of its tile.
+
+    Parameters
+    ----------
+    graph : Graph
+    winograd : Algorithm, optional
+        For the convolutions that it computes.
 
     Raises
     ------
@@ -46,7 +59,10 @@ def graph_parts(graph: Graph) -> Iterator[Part]:
     """
     for group in fusion_groups(graph):
         for nodes in _split(graph, group.nodes):
-            yield part_of(graph, nodes, tiled_definition(graph, nodes[0]))
+            if winograd and takes_winograd_kernels(graph, nodes[0]):
+                yield winograd_part(graph, nodes, winograd)
+            else:
+                yield part_of(graph, nodes, tiled_definition(graph, nodes[0]))
 
 
 def _split(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
@@ -66,7 +82,7 @@ def _split(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
 
 
 def part_kernels(graph: Graph, part: Part, name: str, tile: Tile | None = None) -> tuple[Step, ...]:
-    """Return the kernels of a part, in order: one by a template, or one a stage.
+    """Return the kernels of a part, in order: by a template, or one a stage.
 
     Parameters
     ----------
@@ -94,6 +110,8 @@ def part_kernels(graph: Graph, part: Part, name: str, tile: Tile | None = None) 
 
 
 def _kernels(graph: Graph, part: Part, name: str, tile: Tile | None) -> tuple[Step, ...]:
+    if isinstance(part, WinogradPart):
+        return tuple(Step(*one) for one in winograd_kernels(part, name))
     head = part.nodes[0]
     if takes_tiles(graph, head):
         return (Step(*tiled_kernel(graph, part, name, tile)),)

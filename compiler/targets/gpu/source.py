@@ -33,6 +33,8 @@ from .vector_source import ALIGNED, vector_lines
 __all__ = ["entry_name", "source_of"]
 
 _Loops = tuple[tuple[Var, Expr], ...]
+_IN_FLIGHT = 4
+"""Loads of a thread that a compiler may have under way at a time: enough to hide their latency."""
 _WIDTH = 80
 """Characters of an assignment that a line holds."""
 
@@ -172,6 +174,9 @@ class _Writer:
             elif _holds_loops(stmt):
                 # Compilers that repeat all taps of a window run out of registers.
                 self._lines.append("#pragma unroll 1")
+            elif _fills_at_length(stmt):
+                # All loads at once would take the registers that sums are in.
+                self._lines.append(f"#pragma unroll {_IN_FLIGHT}")
             extent = expressions.text(stmt.extent)
             name = self._names.loop(stmt.var)
             self._write(depth, f"for (int {name} = 0; {name} < {extent}; ++{name}) {{")
@@ -257,6 +262,15 @@ class _Writer:
 
     def _expressions(self, loops: _Loops) -> Expressions:
         return Expressions(self._dialect, self._names, loops, self._helpers, self._tables)
+
+
+def _fills_at_length(loop: Loop) -> bool:
+    """Tell whether a loop fills shared memory in more steps than need be under way at a time."""
+    return (
+        isinstance(loop.extent, Const)
+        and loop.extent.value > _IN_FLIGHT
+        and bool(accesses(loop, SHARED)[1])
+    )
 
 
 def _holds_loops(loop: Loop) -> bool:
