@@ -11,7 +11,7 @@ from typing import Any
 from vdla.compiler.targets.gpu.limits import SHARED_BYTES
 from vdla.errors import LoweringError
 
-from .fetch import ENOUGH_BLOCKS, step_of
+from .fetch import ENOUGH_BLOCKS, LANES, step_of
 
 __all__ = ["ConvolutionTile", "default_convolution_tile", "default_depthwise_tile"]
 
@@ -67,7 +67,7 @@ def default_convolution_tile(
         A window of one channel takes more shared memory than a block has.
     """
     _, rows, columns, inputs = weight
-    for tile, enough in _tiles(output, groups):
+    for tile, enough in _tiles(output, groups, large=inputs % LANES == output[3] % LANES == 0):
         met = max(1, tile.threads[0] * tile.channels * groups // output[3])
         for depth in (inputs,) if met > 1 else (8, 4) if enough else (8, 4, 2, 1):
             made = replace(tile, depth=step_of(inputs, depth))
@@ -77,13 +77,19 @@ def default_convolution_tile(
     raise _too_large(rows, columns)
 
 
-def _tiles(output: tuple[int, ...], groups: int) -> Iterator[tuple[ConvolutionTile, bool]]:
-    """Yield tiles, the largest first, and whether each is worth it only if there are enough."""
+def _tiles(
+    output: tuple[int, ...], groups: int, *, large: bool
+) -> Iterator[tuple[ConvolutionTile, bool]]:
+    """Yield tiles, the largest first, and whether each is worth it only if there are enough.
+
+    Large ones are for whole vectors: with elements fetched one by one a thread's registers would
+    not do.
+    """
     _, height, width, outputs = output
     for most, own in ((64, 8), (32, 4)):
         threads, channels = _along_channels(outputs, groups, most)
         wide = min(2, -(-width // own))
-        if channels == 4 and own <= width:
+        if large and channels == 4 and own <= width:
             yield _tile((threads, wide, min(4, height)), channels, own), True
     threads, channels = _along_channels(outputs, groups)
     across = min(2, width)

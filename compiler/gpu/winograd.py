@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.cpu.define import define
@@ -73,7 +73,7 @@ def winograd_part(graph: Graph, nodes: tuple[Node, ...], by: Algorithm) -> Winog
     by : Algorithm
     """
     constants = Constants()
-    found: dict[str, Tensor] = {}
+    found: list[Tensor] = []
     between: list[Tensor] = []
 
     def defined(node: Node, operands: list[Tensor]) -> Tensor:
@@ -83,16 +83,17 @@ def winograd_part(graph: Graph, nodes: tuple[Node, ...], by: Algorithm) -> Winog
                 constants.bind(given, array)
             return definition.output
         site = Site(graph, node, operands, constants)
-        found["image"] = image = _image(site, by)
-        found["moved"] = moved = te.placeholder(image.shape, "float32", site.named("moved"))
-        found["sums"] = sums = _sums(site, moved, by)
-        found["products"] = te.placeholder(sums.shape, "float32", site.named("products"))
-        between.extend(_back(site, found["products"], by))
+        image = _image(site, by)
+        moved = te.placeholder(image.shape, "float32", site.named("moved"))
+        sums = _sums(site, moved, by)
+        products = te.placeholder(sums.shape, "float32", site.named("products"))
+        found.extend((image, sums, moved, products))
+        between.extend(_back(site, products, by))
         return _output(site, between[-1], by)
 
     part = composed_part(graph, nodes, defined, constants)
-    own = {one.name: getattr(part, one.name) for one in fields(part)}
-    return WinogradPart(**own, **found, between=tuple(between), tile=by.tile)
+    own = (part.nodes, part.inputs, part.constants, part.output)
+    return WinogradPart(*own, *found, between=tuple(between), tile=by.tile)
 
 
 def winograd_kernels(

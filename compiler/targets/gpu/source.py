@@ -265,10 +265,10 @@ class _Writer:
 
 
 def _fills_at_length(loop: Loop) -> bool:
-    """Tell whether a loop fills shared memory in more steps than need be under way at a time."""
+    """Tell whether a loop fills shared memory in many more steps than need be under way."""
     return (
         isinstance(loop.extent, Const)
-        and loop.extent.value > _IN_FLIGHT
+        and loop.extent.value > 2 * _IN_FLIGHT
         and bool(accesses(loop, SHARED)[1])
     )
 

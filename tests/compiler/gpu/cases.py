@@ -151,7 +151,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "conv 3x3": lambda: convolution((1, 14, 13, 17), 33, (3, 3), padding=SAME, bias=False),
     "conv 3x3 divided": lambda: convolution((1, 8, 8, 16), 32, (3, 3), padding=SAME, clip=FREE),
     "conv 20 channels": lambda: convolution((2, 9, 6, 20), 30, (3, 3), padding=SAME),
-    "conv large": lambda: convolution((9, 29, 31, 12), 66, (3, 3), padding=SAME),
+    "conv large": lambda: convolution((9, 29, 31, 12), 68, (3, 3), padding=SAME),
     "conv many": lambda: convolution((16, 13, 12, 8), 32, (1, 3), padding=((0, 0), (1, 1))),
     "conv stride 2": lambda: convolution((4, 9, 11, 5), 19, (3, 3), (2, 2), SAME),
     "conv stride 3": lambda: convolution((2, 20, 21, 3), 10, (7, 7), (3, 3), ((3, 2), (1, 3))),

@@ -25,7 +25,6 @@ void rows_shared_kernel(
             }
         }
         // The block's threads fill b_shared.
-#pragma unroll 4
         for (int i0_i1_o_2 = 0; i0_i1_o_2 < 8; ++i0_i1_o_2) {
             b_shared[6 * i0_i1_o_2 + thread_x] =
                 8 * k_o + i0_i1_o_2 < 20
