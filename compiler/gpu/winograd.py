@@ -92,8 +92,19 @@ def winograd_part(graph: Graph, nodes: tuple[Node, ...], by: Algorithm) -> Winog
         return _output(site, between[-1], by)
 
     part = composed_part(graph, nodes, defined, constants)
-    own = (part.nodes, part.inputs, part.constants, part.output)
-    return WinogradPart(*own, *found, between=tuple(between), tile=by.tile)
+    image, sums, moved, products = found
+    return WinogradPart(
+        part.nodes,
+        part.inputs,
+        part.constants,
+        part.output,
+        image,
+        sums,
+        moved,
+        products,
+        tuple(between),
+        by.tile,
+    )
 
 
 def winograd_kernels(
