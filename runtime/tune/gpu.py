@@ -108,8 +108,10 @@ class _Kernel:
 
     @cached_property
     def _all(self) -> Callable[[], None]:
+        count = self._launches  # found out before anything is recorded
+
         def launch() -> None:
-            for _ in range(self._launches):
+            for _ in range(count):
                 self._run.enqueue()
 
         return self._device.recorded(launch)

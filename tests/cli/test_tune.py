@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 import vdla
+from vdla.compiler.onnx import export_onnx
+from vdla.compiler.zoo.builder import Builder
 from vdla.runtime.tune.log import Log
 
 
@@ -57,7 +60,7 @@ def test_records_are_gone_on_with_only_if_asked_for(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--device", "gpu"), "must be measured on cycle, rtl, pynq, pynq@HOST or cpu, not 'gpu'"),
+        (("--device", "gpu"), "rtl, pynq, pynq@HOST, cpu, opencl or cuda, not 'gpu'"),
         (("--device", "cpu", "--place", "*=cpu"), "place must be left out on the device cpu"),
         (("--method", "luck"), "'luck' is not one of"),
     ],
@@ -99,3 +102,28 @@ def test_the_processor_is_tuned_by_the_clock(vdla_command: Any, tmp_path: Path) 
     assert {record.unit for record in Log(file).read().records} == {"seconds"}
     ran = vdla_command("run", "digits", "--target", "cpu", "--records", file, "--check")
     assert ran.code == 0
+
+
+def test_a_gpu_is_tuned_by_the_clock(vdla_command: Any, tmp_path: Path, pocl: Any) -> None:
+    net = Builder("small", (1, 5, 4, 3))
+    graph = net.finish(net.dense("classes", net.mean("mean", "input"), 7))
+    model, file = tmp_path / "small.onnx", tmp_path / "gpu.jsonl"
+    onnx.save(export_onnx(graph), model)
+    tuning = ("tune", model, "--records", file, "--trials", 2, "--batch", 2, "--json")
+    refused = vdla_command(*tuning, "--device", "opencl:abacus")
+    assert refused.code != 0
+    assert "An OpenCL device must be one of " in refused.err
+    assert "none is called 'abacus'" in " ".join(refused.err.split())
+    result = json.loads(vdla_command(*tuning, "--device", "opencl:portable").out)
+    assert result["gain"] == pytest.approx(result["before"] / result["after"])
+    assert [task["operators"] for task in result["tasks"]] == [["dense_1"]]
+    records = Log(file).read().records
+    assert {(one.device, one.task.target["device"]) for one in records} == {("opencl", pocl.name)}
+    ran = vdla_command(
+        *("run", model, "--target", "opencl", "--device", "portable", "--records", file, "--json")
+    )
+    assert json.loads(ran.out)["device"] == pocl.name
+    elsewhere = vdla_command(
+        "run", model, "--target", "opencl", "--device", "abacus", "--records", file
+    )
+    assert "none is called 'abacus'" in " ".join(elsewhere.err.split())
