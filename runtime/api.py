@@ -30,6 +30,9 @@ RANKS = ("estimate", "cycle")
 KERNELS = (*GPU_TARGETS, "ptx")
 """What kernels are written in; ptx is CUDA C, and the same as NVIDIA's assembly."""
 
+FLOATS = ("float16", "float32")
+"""How floats may lie in the memory of a GPU."""
+
 TARGETS = ("vdla", "cpu", *KERNELS)
 """What a network is compiled for: the accelerator and a processor beside it, or one thing alone."""
 
@@ -40,6 +43,7 @@ def compile(
     target: str = "vdla",
     cpu: str | None = None,
     gpu: str | None = None,
+    dtype: str | None = None,
     config: Config = PYNQ_Z1,
     bind: Mapping[str, int] | None = None,
     vthreads: int = 2,
@@ -75,6 +79,9 @@ def compile(
     gpu : str, optional
         With the target ``vdla``: ``opencl``, ``cuda``, ``ptx`` or ``metal``. What stays off the
         accelerator goes to a GPU as far as there are kernels for it, and the rest to the processor.
+    dtype : str, optional
+        With kernels alone: ``float16`` or ``float32``, how weights and activations lie in the
+        GPU's memory. Inputs, outputs and arithmetic are float32. By default float32.
     config : Config
     bind : mapping of str to int, optional
         Sizes of an ONNX model's symbolic dimensions by name; its batch is 1 without.
@@ -109,13 +116,14 @@ def compile(
     ------
     InputError
         An argument is not of its kind, there is no virtual thread, no such rank or no such target,
-        `place`, `cpu`, `gpu` or `device` is given with a target that it does not go with, or
-        `records` is no file of records.
+        `place`, `cpu`, `gpu`, `device` or `dtype` is given with a target that it does not go with,
+        `dtype` is another one, or `records` is no file of records.
     DeviceError
         There is no such level of a processor, or no linker for it; or no such GPU, where there are
         records of some.
     ModelError
-        The network cannot be read, or holds operators that nothing takes.
+        The network cannot be read, holds operators that nothing takes, or with float16 weights
+        beyond its range.
     LoweringError
         A layer fits the buffers at no tiling.
     """
@@ -124,6 +132,7 @@ def compile(
     place = _placed_for(target, place)
     level = _level(target, cpu)
     kernels = _kernels(target, gpu)
+    _check_dtype(target, dtype)
     if rank not in RANKS:
         raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}: choose one.")
     known = _records(records)
@@ -140,6 +149,7 @@ def compile(
         "native": None if level is None else _versions(level),
         "gpu": kernels,
         "device": None if machine is None else machine.device,
+        "dtype": dtype,
     }
 
     def make() -> Module:
@@ -160,7 +170,9 @@ def compile(
             rank=measure,
             records=known,
             native=None if level is None else _native(level, known, threads),
-            gpu=None if kernels is None else _gpu(kernels, known, machine, alone=target != "vdla"),
+            gpu=None
+            if kernels is None
+            else _gpu(kernels, known, machine, dtype, alone=target != "vdla"),
             without=set(without) - of_graphs,
             lowered_as=lowered_as,
             progress=progress,
@@ -294,12 +306,38 @@ def _kernels(target: str, gpu: str | None) -> str | None:
     return gpu
 
 
-def _gpu(target: str, records: Database, machine: GpuMachine | None, *, alone: bool) -> CompileGpu:
+def _check_dtype(target: str, dtype: str | None) -> None:
+    if dtype is None:
+        return
+    if target not in KERNELS:
+        raise InputError(
+            f"dtype must go with the target {', '.join(KERNELS[:-1])} or {KERNELS[-1]}, whose "
+            f"kernels it is for, not with {target}: leave dtype out."
+        )
+    if dtype not in FLOATS:
+        raise InputError(f"dtype must be one of {', '.join(FLOATS)}, not {dtype!r}: choose one.")
+
+
+def _gpu(
+    target: str,
+    records: Database,
+    machine: GpuMachine | None,
+    dtype: str | None,
+    *,
+    alone: bool,
+) -> CompileGpu:
     from functools import partial
 
     from vdla.compiler.gpu.code import compile_gpu
 
-    return partial(compile_gpu, target=target, all_of_them=alone, records=records, machine=machine)
+    return partial(
+        compile_gpu,
+        target=target,
+        dtype=dtype or "float32",
+        all_of_them=alone,
+        records=records,
+        machine=machine,
+    )
 
 
 def _machine(target: str | None, device: str | None, records: Database) -> GpuMachine | None:

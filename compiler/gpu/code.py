@@ -67,6 +67,7 @@ def compile_gpu(
     target: str,
     *,
     all_of_them: bool,
+    dtype: str = "float32",
     records: Database | None = None,
     machine: GpuMachine | None = None,
 ) -> Gpu | None:
@@ -83,21 +84,23 @@ def compile_gpu(
         As `kernel_code` takes it.
     all_of_them : bool
         Refuse a run with an operator that has no kernel, rather than leave that to the processor.
-    records, machine
+    dtype, records, machine
         As `compile_network` takes them.
 
     Raises
     ------
     LoweringError
         No kernel can be made of an operator, where all must have one.
+    ModelError
+        A weight is beyond the range of float16.
     InputError
-        A record's point is none of its template's.
+        The dtype is none of a network's, or a record's point none of its template's.
     """
     places = {node.name: index for index, node in enumerate(graph.nodes)}
     made = []
 
     def kernels(nodes: Sequence[Node]) -> GpuNetwork:
-        return compile_network(graph.part(nodes), records, machine)
+        return compile_network(graph.part(nodes), records, machine, dtype=dtype)
 
     for nodes in runs:
         for part, network in _parts(nodes, kernels, all_of_them=all_of_them):

@@ -13,10 +13,11 @@ from vdla.compiler.cpu.sameness import group_key
 from vdla.compiler.cpu.winograd import ALGORITHMS, Algorithm
 from vdla.compiler.graph import Graph
 from vdla.compiler.network.memory import Life, aligned, place
+from vdla.compiler.passes.halves import in_halves
 from vdla.compiler.targets.gpu import Kernel
 from vdla.compiler.te import Tensor
 from vdla.compiler.tune.database import Database
-from vdla.errors import LoweringError
+from vdla.errors import InputError, LoweringError
 
 from .part import Part
 from .parts import Step, graph_parts, part_kernels
@@ -76,11 +77,14 @@ def compile_network(
     machine: GpuMachine | None = None,
     *,
     winograd: int = 0,
+    dtype: str = "float32",
 ) -> GpuNetwork:
-    """Make kernels of a network in float32.
+    """Make kernels of a network in float32 or float16.
 
     Stages, in order:
 
+    0. for float16, weights and activations become half floats, with casts behind the inputs and
+       before the outputs, which stay float32;
     1. operators are fused into parts by their classes;
     2. each part becomes kernels: one by a template of a product or a convolution, with what
        follows on its tile, or one for each stage of its tensor expressions; parts that do the same
@@ -99,15 +103,24 @@ def compile_network(
         Rows and columns of tiles, 2 or 4, by which Winograd's algorithms compute convolutions of
         3 x 3 that step by one: with 2.25 or 4 times fewer products, and sums that are rounded
         otherwise. 0 leaves them to the template.
+    dtype : str
+        ``float16`` or ``float32``: how weights and activations lie in memory. Both are computed
+        with in float32.
 
     Raises
     ------
     LoweringError
         No kernel can be made of an operator; it is named. Or there is no algorithm of such tiles.
+    ModelError
+        A weight is beyond the range of float16.
     InputError
-        A record's point is none of its template's.
+        The dtype is another one, or a record's point is none of its template's.
     """
     algorithm = _algorithm(winograd)
+    if dtype not in ("float16", "float32"):
+        raise InputError(f"A network on a GPU must be in float16 or float32, not in {dtype}.")
+    if dtype == "float16":
+        graph = in_halves(graph)
     made: dict[Hashable, tuple[Part, tuple[Step, ...]]] = {}
     calls: list[Call] = []
     constants: dict[str, Array] = {}

@@ -16,6 +16,8 @@ from vdla.runtime.cli.options import (
     CompiledForOption,
     CpuOption,
     EmitOption,
+    FloatDtype,
+    FloatDtypeOption,
     ImageOption,
     InputOption,
     JsonOption,
@@ -83,6 +85,7 @@ def execute(
     ] = None,
     device: RunDeviceOption = None,
     target: CompiledForOption = None,
+    dtype: FloatDtypeOption = None,
     cpu: CpuOption = None,
     bind: BindOption = None,
     records: RecordsOption = None,
@@ -117,7 +120,7 @@ def execute(
         }
         if wrong := [name for name, value in others.items() if value]:
             raise typer.BadParameter(f"{', '.join(wrong)}: not with --target {target.value}")
-        network = _network(file, target, cpu, bind, config, records, threads, device)
+        network = _network(file, target, cpu, bind, config, records, threads, device, dtype)
         if labels is not None:
             network = network.labelled(read_labels(labels))
         if emitted is not None:
@@ -127,6 +130,8 @@ def execute(
         return
     if emitted is not None:
         raise typer.BadParameter("--emit-source: only with --target opencl, cuda, ptx or metal")
+    if dtype is not None:
+        raise typer.BadParameter("--dtype: only with --target opencl, cuda, ptx or metal")
     waves = waves_of(vcd, fst, window, device or "cycle", traced=trace is not None)
     traced = trace_of(trace, window, device or "cycle")
     host = (device or "").removeprefix("pynq@")
@@ -175,15 +180,16 @@ def _network(
     records: Path | None,
     threads: int | None,
     gpu: str | None = None,
+    dtype: FloatDtype | None = None,
 ) -> Network:
     """Return the network of a compiled file, or compile one."""
     from vdla.runtime import api
 
     if (target is None and cpu is None) or _is_compiled(file):
-        if cpu is not None or bind or records:
+        if cpu is not None or bind or records or dtype is not None:
             raise typer.BadParameter(
-                "--cpu, --bind and --records are for a network that is compiled here, not for a "
-                "compiled file"
+                "--cpu, --bind, --records and --dtype are for a network that is compiled here, not "
+                "for a compiled file"
             )
         return api.load(file, config=None if config is None else read_config(config))
     with progress_bar("compiling") as progress:
@@ -191,6 +197,7 @@ def _network(
             file,
             target=(target or Target.vdla).value,
             cpu=cpu,
+            dtype=None if dtype is None else dtype.value,
             config=read_config(config or DEFAULT_CONFIG),
             bind=read_bind(bind),
             records=records,

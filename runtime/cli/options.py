@@ -21,6 +21,8 @@ __all__ = [
     "Device",
     "DeviceOption",
     "EmitOption",
+    "FloatDtype",
+    "FloatDtypeOption",
     "GpuOption",
     "ImageOption",
     "InputOption",
@@ -160,6 +162,21 @@ class Kernels(str, Enum):
     metal = "metal"
 
 
+class FloatDtype(str, Enum):
+    """How floats lie in a GPU's memory."""
+
+    float16 = "float16"
+    float32 = "float32"
+
+
+FloatDtypeOption = Annotated[
+    FloatDtype | None,
+    typer.Option(
+        "--dtype",
+        help="With kernels as the target: how weights and activations lie in memory; inputs and "
+        "outputs are float32, and so is arithmetic. Without, float32.",
+    ),
+]
 GpuOption = Annotated[
     Kernels | None,
     typer.Option(

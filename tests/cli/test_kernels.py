@@ -54,6 +54,11 @@ def test_a_model_of_floats_runs_as_kernels(
     shown = vdla_command(*arguments).out
     assert f"{report['calls']} calls of {report['kernels']} kernels on {pocl.name}\n" in shown
     assert "classes of image 3 (score): " in shown
+    halves = json.loads(vdla_command(*arguments, "--dtype", "float16", "--json").out)
+    for one, other in zip(halves["classes"], report["classes"], strict=True):
+        assert one[0]["class"] == other[0]["class"]
+        assert one[0]["score"] != other[0]["score"]
+        assert one[0]["score"] == pytest.approx(other[0]["score"], rel=0.01)
     noise = vdla_command("run", model, *ON_POCL)
     assert "running on random noise" in noise.err
     assert "classes of image 1 (score): " in noise.out
@@ -71,6 +76,10 @@ def test_what_does_not_run_as_kernels(
     assert only in refused(model, "--emit-source", tmp_path / "source")
     assert "Kernels must be for opencl or cuda to run from Python, not for metal: write its " in (
         refused(model, "--target", "metal")
+    )
+    assert f"--dtype: {only.split(': ')[1]}" in refused(model, "--dtype", "float16")
+    assert "--records and --dtype are for a network that is compiled here, not for a" in (
+        refused(tmp_path / "small.vdla", *ON_POCL, "--dtype", "float16")
     )
     assert "--threads, --check" in refused(model, *ON_POCL, "--check", "--threads", "2")
     given = import_onnx(model).tensors[import_onnx(model).inputs[0]].shape[1:]

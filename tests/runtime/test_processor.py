@@ -127,6 +127,17 @@ def test_a_network_with_programs_needs_an_accelerator() -> None:
             "target must be one of vdla, cpu, opencl, cuda, metal, ptx, not 'gpu': choose one",
         ),
         ({"target": "opencl", "cpu": "host"}, InputError, "cpu must be left out with the target"),
+        (
+            {"target": "cpu", "dtype": "float16"},
+            InputError,
+            "dtype must go with the target opencl, cuda, metal or ptx, whose kernels it is for, "
+            "not with cpu",
+        ),
+        (
+            {"target": "opencl", "dtype": "float64"},
+            InputError,
+            "dtype must be one of float16, float32, not 'float64'",
+        ),
         ({"target": "opencl", "gpu": "cuda"}, InputError, "gpu must be left out with the target"),
         ({"target": "cpu", "gpu": "cuda"}, InputError, "gpu must go with the target vdla"),
         (

@@ -8,7 +8,7 @@ from math import inf, nan, prod
 import pytest
 
 from tests.compiler.gpu.cases import CASES as OPERATORS
-from tests.compiler.gpu.cases import Case
+from tests.compiler.gpu.cases import HALVES, Case
 from tests.compiler.gpu.reduction_cases import CASES as REDUCTIONS
 from tests.compiler.targets.gpu.schedules import CASES as BY_HAND
 from tests.sass.loops import innermost, opcodes
@@ -17,6 +17,7 @@ from vdla.compiler.gpu import operator_kernel
 from vdla.compiler.gpu.convolution_tiles import default_convolution_tile
 from vdla.compiler.gpu.product import default_product_tile
 from vdla.compiler.targets.gpu import CUDA, Kernel, build_kernel, source_of
+from vdla.compiler.targets.gpu.limits import shared_bytes
 from vdla.compiler.te import Expr, call, compute, create_schedule, maximum, placeholder
 from vdla.compiler.te.tensor import IterVar
 
@@ -43,9 +44,19 @@ def test_a_kernel_stays_in_its_registers(name: str, nvidia: Compiler) -> None:
         kernel = build_kernel("k", *SCHEDULES[name][0])
     else:
         _, kernel = _operator(name)
+    _check_usage(kernel, nvidia)
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_a_kernel_of_halves_does_too(name: str, nvidia: Compiler) -> None:
+    case = HALVES[name]()
+    _check_usage(operator_kernel(case.graph, case.graph.nodes[0]).kernel, nvidia)
+
+
+def _check_usage(kernel: Kernel, nvidia: Compiler) -> None:
     source = source_of(kernel, CUDA)
     warps = -(-prod(kernel.block) // 32)
-    shared = 4 * sum(buffer.total for buffer in kernel.shared)
+    shared = shared_bytes(kernel)
     for architecture in ARCHITECTURES:
         usage = nvidia.compile(source, architecture).usage
         assert (usage.stack, usage.spilled) == (0, 0), architecture

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vdla.compiler.te.ranges import dtype_range
 from vdla.errors import LoweringError
 
-__all__ = ["CUDA", "C_TYPES", "DIALECTS", "METAL", "OPENCL", "Dialect", "constant_text"]
+__all__ = ["CUDA", "C_TYPES", "DIALECTS", "HALF", "METAL", "OPENCL", "Dialect", "constant_text"]
 
+HALF = "float16"
+"""A dtype of arrays; its elements are computed with as floats of 32 bits."""
 C_TYPES: Mapping[str, str] = {
     "float32": "float",
+    HALF: "float",
     "bool": "unsigned char",
     "int8": "signed char",
     "uint8": "unsigned char",
@@ -23,7 +26,10 @@ C_TYPES: Mapping[str, str] = {
     "uint64": "unsigned {long}",
     "float64": "double",
 }
-"""The dtypes that kernels compute with so far, and what C calls them."""
+"""The dtypes that kernels compute with so far, and what C calls a value of each."""
+
+ARRAY = "{space}{type} {name}[{count}]{aligned};"
+"""The line that declares an array."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +72,18 @@ class Dialect:
         Functions of floats, and dtypes, that it does not have.
     long : str
         The integer of 64 bits.
+    half : str
+        What an array of half floats is made of.
+    half_array : str
+        The lines that declare one: ``{space}``, ``{type}``, ``{name}``, ``{count}`` elements, and
+        ``{aligned}`` for what aligns it.
+    half_loaded, half_stored : str
+        Element ``{index}`` of array ``{name}`` as a float, and the statement that rounds the float
+        ``{value}`` to it.
+    half_moves : bool
+        Whether elements can be assigned to each other as they are.
+    functions : mapping of str to str
+        Functions that kernels in this language alone call, by name, each after those it calls.
     """
 
     name: str
@@ -88,9 +106,25 @@ class Dialect:
     single: str
     pointed: str
     vector: str
+    half: str
+    half_array: str = ARRAY
+    half_loaded: str
+    half_stored: str
+    half_moves: bool = True
+    functions: Mapping[str, str] = field(default_factory=dict)
+
+    def array_type(self, dtype: str) -> str:
+        """Return what the language calls an element of an array.
+
+        Raises
+        ------
+        LoweringError
+            It has none of that dtype.
+        """
+        return self.half if dtype == HALF else self.type_of(dtype)
 
     def type_of(self, dtype: str) -> str:
-        """Return what the language calls a dtype.
+        """Return what the language calls a value of a dtype, which of half floats is a float.
 
         Raises
         ------
@@ -130,6 +164,22 @@ OPENCL = Dialect(
     single="",
     pointed="__local ",
     vector="({type})({lanes})",
+    # Without cl_khr_fp16, which PoCL lacks on most processors, a half can only be pointed at.
+    half="half",
+    half_array="{space}ushort {name}_bits[{count}]{aligned};\n"
+    "{space}half *const {name} = ({space}half *){name}_bits;",
+    half_loaded="vload_half({index}, {name})",
+    half_stored="vstore_half_rte({value}, {index}, {name});",
+    half_moves=False,
+    functions={
+        "rounded": """\
+{helper}float rounded(float value)
+{{
+    ushort bits;
+    vstore_half_rte(value, 0, (half *)&bits);
+    return vload_half(0, (const half *)&bits);
+}}"""
+    },
 )
 CUDA = Dialect(
     name="CUDA C",
@@ -149,6 +199,28 @@ CUDA = Dialect(
     # NVRTC has no math.h, which defines the two names.
     infinity="__int_as_float(0x7f800000)",
     not_a_number="__int_as_float(0x7fc00000)",
+    # The type half is in cuda_fp16.h, which comes with the toolkit and not with NVRTC.
+    half="unsigned short",
+    half_loaded="half_to_float({name}[{index}])",
+    half_stored="{name}[{index}] = float_to_half({value});",
+    functions={
+        "half_to_float": """\
+{helper}float half_to_float(unsigned short bits)
+{{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}}""",
+        "float_to_half": """\
+{helper}unsigned short float_to_half(float value)
+{{
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}}""",
+        "rounded": """\
+{helper}float rounded(float value) {{ return half_to_float(float_to_half(value)); }}""",
+    },
 )
 METAL = Dialect(
     name="Metal",
@@ -171,6 +243,10 @@ METAL = Dialect(
     pointed="threadgroup ",
     vector="{type}({lanes})",
     lacks=("erf", "float64"),
+    half="half",
+    half_loaded="(float){name}[{index}]",
+    half_stored="{name}[{index}] = (half)({value});",
+    functions={"rounded": "{helper}float rounded(float value) {{ return (float)(half)value; }}"},
 )
 DIALECTS: Mapping[str, Dialect] = {"cuda": CUDA, "metal": METAL, "opencl": OPENCL}
 """By the name that a user gives."""

@@ -8,14 +8,15 @@ from math import inf, isinf, isnan
 import numpy as np
 
 from vdla.compiler.ir.linear import is_data, sum_of
+from vdla.compiler.ir.stmt import Access
 from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr, Pick, Real, Select, Var
 from vdla.errors import LoweringError
 
 from .conditions import never_negative
-from .dialect import Dialect, constant_text
+from .dialect import HALF, Dialect, constant_text
 from .names import Names
 from .ranks import RANK, ranked
-from .values import Values
+from .values import Values, check_exact
 
 __all__ = ["Expressions"]
 
@@ -97,6 +98,29 @@ class Expressions:
             return self._sum(offset, 0)
         return self.text(offset)
 
+    def where(self, access: Access) -> str:
+        """Return an element as it lies in memory, to write to or to copy."""
+        return f"{self._names.of(access.buffer)}[{self.place(access.offset)}]"
+
+    def element(self, access: Access) -> str:
+        """Return the value of an element."""
+        if access.buffer.dtype != HALF:
+            return self.where(access)
+        loaded = self._dialect.half_loaded
+        self.values.use(loaded)
+        name, index = self._names.of(access.buffer), self.place(access.offset)
+        return loaded.format(name=name, index=index)
+
+    def stored(self, to: Access) -> tuple[str, str]:
+        """Return what stands before and behind a value that is assigned to an element."""
+        if to.buffer.dtype != HALF:
+            return f"{self.where(to)} = ", ";"
+        stored = self._dialect.half_stored
+        self.values.use(stored)
+        name, index = self._names.of(to.buffer), self.place(to.offset)
+        opening, closing = stored.split("{value}")
+        return opening.format(name=name, index=index), closing.format(name=name, index=index)
+
     def _function(self, expr: Call, rank: int) -> str:
         if expr.name in self._dialect.lacks:
             raise LoweringError(
@@ -109,7 +133,8 @@ class Expressions:
         if expr.name == "power":
             return self.values.power(expr, *args)
         if expr.name in _FUNCTIONS:
-            single = self._dialect.single if expr.dtype == "float32" else ""
+            check_exact(expr)
+            single = self._dialect.single if expr.dtype != "float64" else ""
             return f"{_FUNCTIONS[expr.name]}{single}({', '.join(args)})"
         raise LoweringError(
             f"A kernel calls {', '.join(_FUNCTIONS)}, power and wrap, not {expr.name}: leave the "
@@ -117,8 +142,9 @@ class Expressions:
         )
 
     def _real(self, expr: Real) -> str:
-        single = expr.dtype == "float32"
-        value = float(np.float32(expr.value)) if single else expr.value
+        single = expr.dtype != "float64"
+        with np.errstate(over="ignore"):
+            value = float(np.dtype(expr.dtype).type(expr.value))
         if isinf(value) or isnan(value):
             name = self._dialect.not_a_number if isnan(value) else self._dialect.infinity
             return f"-{name}" if value == -inf else name

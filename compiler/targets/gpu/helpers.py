@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vdla.compiler.te.ranges import dtype_range
 
-from .dialect import Dialect, constant_text
+from .dialect import DIALECTS, Dialect, constant_text
 
 __all__ = ["HELPERS", "helper_name", "helper_texts"]
 
@@ -69,6 +69,7 @@ HELPERS = (
     *(f"{name}_{dtype}" for name in _HELPERS for dtype in _DTYPES),
     *_HELPERS,
     *(f"{source}_to_{dtype}" for source in ("float32", "float64") for dtype in _WHOLE),
+    *(name for dialect in DIALECTS.values() for name in dialect.functions),
 )
 """Names that no array or loop may have."""
 
@@ -84,16 +85,22 @@ def helper_texts(used: Iterable[tuple[str, str]], dialect: Dialect) -> list[str]
     Parameters
     ----------
     used : iterable of (str, str)
-        Names and dtypes; a conversion to a dtype has the dtype that it converts for a name.
+        Names and dtypes; a conversion to a dtype has the dtype that it converts for a name, and a
+        function of the dialect its name for both.
     dialect : Dialect
     """
     wanted = set(used)
     for name, dtype in used:
         if name in _HELPERS and _HELPERS[name].needs:
             wanted.add((_HELPERS[name].needs, dtype))
+    own = [
+        text.format(helper=dialect.helper)
+        for name, text in dialect.functions.items()
+        if (name, name) in wanted
+    ]
     order = [(name, dtype) for name in _HELPERS for dtype in _DTYPES]
     order += [(source, dtype) for source in ("float32", "float64") for dtype in _WHOLE]
-    return [_text(*one, dialect) for one in order if one in wanted]
+    return [*(_text(*one, dialect) for one in order if one in wanted), *own]
 
 
 def _text(name: str, dtype: str, dialect: Dialect) -> str:

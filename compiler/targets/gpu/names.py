@@ -21,6 +21,7 @@ return sampler shared short signed sizeof static struct switch template this thr
 throw true try typedef uchar uint ulong union unsigned ushort using vec vertex virtual void volatile
 while ceil erf exp fabs floor log max min pow rint sqrt tanh
 block_place thread_place char4 uchar4 float2 float4 make_char4 make_uchar4 make_float2 make_float4
+asm
 """
 _LONG = 10
 

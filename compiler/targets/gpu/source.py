@@ -6,9 +6,11 @@ import textwrap
 
 from vdla.compiler.ir.stmt import Access, Intrinsic, Store
 from vdla.compiler.lower.regions import SHARED
-from vdla.compiler.te.expr import Const, Expr, Reduce, Select, Var
+from vdla.compiler.te.expr import Cast, Const, Expr, Real, Reduce, Select, Var
+from vdla.compiler.te.traverse import walk as parts_within
+from vdla.errors import LoweringError
 
-from .dialect import OPENCL, Dialect
+from .dialect import ARRAY, HALF, OPENCL, Dialect
 from .expressions import Expressions
 from .helpers import helper_texts
 from .intrinsics import intrinsic_text
@@ -26,7 +28,7 @@ from .kernel import (
     walk,
 )
 from .names import Names
-from .shared_values import load_call, merged_loads, used_again
+from .shared_values import load_call, load_of, merged_loads, used_again
 from .sums import sum_fits, summed_from_zero
 from .vector_source import ALIGNED, vector_lines
 
@@ -110,7 +112,7 @@ class _Writer:
         buffer = parameter.buffer
         const = "" if parameter.written else "const "
         name = self._names.of(buffer, buffer.name)
-        kind = f"{self._dialect.memory}{const}{self._dialect.type_of(buffer.dtype)}"
+        kind = f"{self._dialect.memory}{const}{self._dialect.array_type(buffer.dtype)}"
         place = self._dialect.parameter.format(number=number)
         return f"{kind} *{self._dialect.restrict} {name}{place}  /* {list(parameter.shape)} */"
 
@@ -125,13 +127,17 @@ class _Writer:
                 if size > 1:
                     place = text.format(axis="xyz"[number], number=number)
                     lines.append(f"    const int {var.name} = {place};  // 0..{size - 1}")
-        for buffer in kernel.shared:
-            kind = f"{dialect.shared}{dialect.type_of(buffer.dtype)}"
-            lines.append(f"    {kind} {names.of(buffer)}[{buffer.total}] {ALIGNED};")
-        for buffer in kernel.registers:
-            lines.append(
-                f"    {self._dialect.type_of(buffer.dtype)} {names.of(buffer)}[{buffer.total}];"
+        for buffer in (*kernel.shared, *kernel.registers):
+            shared = buffer.scope == SHARED
+            declared = dialect.half_array if buffer.dtype == HALF else ARRAY
+            text = declared.format(
+                space=dialect.shared if shared else "",
+                type=dialect.array_type(buffer.dtype),
+                name=names.of(buffer),
+                count=buffer.total,
+                aligned=f" {ALIGNED}" if shared else "",
             )
+            lines += textwrap.indent(text, "    ").splitlines()
         return [*lines, ""] if lines else []
 
     def _integers(self) -> list[str]:
@@ -205,8 +211,14 @@ class _Writer:
         """
         known: dict[Expr, str] = {}
         value = merged_loads(stmt.value, stmt.loads)
+        if stmt.target.buffer.dtype == HALF:
+            if isinstance(value, Cast) and value.value.dtype == "float32":
+                value = value.value  # storing rounds
+            moved = _moved(value) if self._dialect.half_moves else None
+            if moved is not None:
+                return self._copied(stmt, moved, expressions)
         for position, load in enumerate(stmt.loads):
-            element = self._element(load, expressions.knowing(known))
+            element = expressions.knowing(known).element(load)
             known[load_call(load.buffer.dtype, position)] = element
         expressions.knowing(known)
         lines = []
@@ -221,40 +233,35 @@ class _Writer:
             return assignment
         return ["{", *(f"    {line}" for line in (*lines, *assignment)), "}"]
 
+    def _copied(self, stmt: Store, value: Expr, expressions: Expressions) -> list[str]:
+        """Return the assignment of halves as they lie in memory."""
+        known: dict[Expr, str] = {}
+        for position, load in enumerate(stmt.loads):
+            known[load_call(load.buffer.dtype, position)] = expressions.where(load)
+        opening = f"{expressions.where(stmt.target)} = "
+        return _assigned(opening, value, ";", expressions.knowing(known))
+
     def _intrinsic(self, stmt: Intrinsic, expressions: Expressions) -> list[str]:
         self._intrinsics.add(stmt.intrin.name)
         operands = (
             f"{self._names.of(one.buffer)} + {expressions.place(one.offset)}"
             for one in stmt.operands
         )
-        target = self._element(stmt.output, expressions)
+        target = expressions.where(stmt.output)
         return [f"{target} =", f"    {stmt.intrin.name}({', '.join((*operands, target))});"]
 
-    def _element(self, access: Access, expressions: Expressions) -> str:
-        return f"{self._names.of(access.buffer)}[{expressions.place(access.offset)}]"
-
     def _assignment(self, to: Access, value: Expr, expressions: Expressions) -> list[str]:
-        target = self._element(to, expressions)
-        if isinstance(value, Reduce):
-            places = len(self._kernel.places)
-            fits = to.buffer in self._from_zero and sum_fits(value, expressions.loops, places)
-            return self._update(target, value, expressions, fits=fits)
-        whole = f"{target} = {expressions.text(value)};"
-        if len(whole) <= _WIDTH:
-            return [whole]
-        if not isinstance(value, Select):
-            return [f"{target} =", f"    {expressions.text(value)};"]
-        condition, then, other = (
-            expressions.text(part, 1) for part in (value.condition, value.then, value.other)
-        )
-        return [f"{target} =", f"    {condition}", f"    ? {then}", f"    : {other};"]
-
-    def _update(
-        self, target: str, value: Reduce, expressions: Expressions, *, fits: bool
-    ) -> list[str]:
+        opening, closing = expressions.stored(to)
+        if not isinstance(value, Reduce):
+            return _assigned(opening, value, closing, expressions)
         source, dtype = expressions.text(value.source), value.dtype
         if value.kind != "sum":
-            return [f"{target} = {expressions.values.extreme(value.kind, target, source, dtype)};"]
+            given = expressions.element(to)
+            extreme = expressions.values.extreme(value.kind, given, source, dtype)
+            return [f"{opening}{extreme}{closing}"]
+        _check_sum(to)
+        target, places = expressions.where(to), len(self._kernel.places)
+        fits = to.buffer in self._from_zero and sum_fits(value, expressions.loops, places)
         if dtype in ("int32", "int64") and not fits:
             return [f"{target} = {expressions.values.call('plus', dtype, target, source)};"]
         whole = f"{target} += {source};"
@@ -271,6 +278,48 @@ def _fills_at_length(loop: Loop) -> bool:
         and loop.extent.value > 2 * _IN_FLIGHT
         and bool(accesses(loop, SHARED)[1])
     )
+
+
+def _assigned(opening: str, value: Expr, closing: str, expressions: Expressions) -> list[str]:
+    """Return the lines of an assignment."""
+    whole = f"{opening}{expressions.text(value)}{closing}"
+    if len(whole) <= _WIDTH:
+        return [whole]
+    parts = [expressions.text(value)]
+    if isinstance(value, Select):
+        condition, then, other = (
+            expressions.text(part, 1) for part in (value.condition, value.then, value.other)
+        )
+        parts = [condition, f"? {then}", f": {other}"]
+    *before, last = parts
+    return [opening.rstrip(), *(f"    {part}" for part in before), f"    {last}{closing}"]
+
+
+def _moved(value: Expr) -> Expr | None:
+    """Return a value that is an element or 0, with the 0 as an integer; None of others."""
+    if isinstance(value, Select):
+        if any(load_of(part) is not None for part in parts_within(value.condition)):
+            return None
+        then, other = _moved(value.then), _moved(value.other)
+        return None if then is None or other is None else Select(value.condition, then, other)
+    if isinstance(value, Real) and str(value.value) == "0.0":  # -0.0 has a bit
+        return Const(0)
+    return value if load_of(value) is not None and value.dtype == HALF else None
+
+
+def _check_sum(to: Access) -> None:
+    """Check that a sum is added up in an array of its precision.
+
+    Raises
+    ------
+    LoweringError
+        It is an array of halves.
+    """
+    if to.buffer.dtype == HALF:
+        raise LoweringError(
+            f"A sum must be added up in float32, and {to.buffer.name} is float16: convert "
+            "what is added up with astype, and the sum back."
+        )
 
 
 def _holds_loops(loop: Loop) -> bool:

@@ -9,14 +9,16 @@ from vdla.compiler.te.expr import Binary, Call, Cast, Const, Expr
 from vdla.compiler.te.ranges import dtype_range, may_wrap, value_range
 from vdla.errors import LoweringError
 
-from .dialect import Dialect, constant_text
+from .dialect import HALF, Dialect, constant_text
 from .helpers import helper_name
 from .ranks import RANK, UNARY, ranked
 
-__all__ = ["Values"]
+__all__ = ["Values", "check_exact"]
 
 _WRAPPING = {"+": "plus", "-": "minus", "*": "times"}
 _C = {"//": "/", "and": "&&"}
+_EXACT = ("abs", "ceil", "floor", "rint")
+"""Functions whose value of a half is one."""
 
 
 class Values:
@@ -50,6 +52,7 @@ class Values:
         op, dtype = expr.op, expr.a.dtype
         if op in ("min", "max"):
             return self.extreme(op, self._part(expr.a, 0), self._part(expr.b, 0), dtype)
+        check_exact(expr)
         if dtype.startswith("float") and op in (">>", "<<", "//", "%"):
             raise LoweringError(f"{op} must be of integers, not of {dtype}: {expr_text(expr)}.")
         if op in (">>", "<<"):
@@ -76,19 +79,25 @@ class Values:
             return f"{kind}({a}, {b})"
         if _whole(dtype) == "int32":
             return f"{kind}((int)({a}), (int)({b}))"
-        return self.call("least" if kind == "min" else "greatest", dtype, a, b)
+        wide = "float32" if dtype == HALF else dtype
+        return self.call("least" if kind == "min" else "greatest", wide, a, b)
 
     def cast(self, expr: Cast, rank: int) -> str:
         """Return a conversion: integers saturate, floats are cut towards zero, NaN is 0."""
         value, dtype = expr.value, expr.dtype
+        if dtype == HALF:
+            return self._rounded(value)
         if dtype == "bool":
-            zero = "0" if value.dtype != "float32" else "0.0f"
+            zero = "0.0f" if value.dtype in ("float32", HALF) else "0"
             text = f"{self._part(value, RANK['=='] + 1)} != {zero}"
             return ranked(text, RANK["=="], rank)
+        if (value.dtype, dtype) == (HALF, "float32"):
+            return self._part(value, rank)
         if value.dtype.startswith("float") and not dtype.startswith("float"):
-            self._dialect.type_of(value.dtype)
-            self._helpers.add((value.dtype, dtype))
-            return f"{value.dtype}_to_{dtype}({self._part(value, 0)})"
+            given = "float32" if value.dtype == HALF else value.dtype
+            self._dialect.type_of(given)
+            self._helpers.add((given, dtype))
+            return f"{given}_to_{dtype}({self._part(value, 0)})"
         if dtype.startswith("float") or value.dtype == "bool":
             return self.cut(value, dtype, rank)
         low, high = value_range(value)
@@ -120,6 +129,25 @@ class Values:
         self._helpers.add((helper, dtype))
         return f"{helper_name(helper, dtype)}({', '.join(args)})"
 
+    def use(self, text: str) -> None:
+        """Note the functions of the dialect that some source calls, and those that they call."""
+        for name, function in self._dialect.functions.items():
+            if f"{name}(" in text and (name, name) not in self._helpers:
+                self._helpers.add((name, name))
+                self.use(function)
+
+    def _rounded(self, value: Expr) -> str:
+        """Return a value as a float that is a half."""
+        if value.dtype == "float64":
+            raise LoweringError(
+                f"A half must be made of a float32 or an integer, which are rounded once, and "
+                f"{expr_text(value)} is float64: convert it to float32 before."
+            )
+        if value.dtype == "bool":
+            return self.cut(value, "float32", UNARY)  # 0 and 1 are halves
+        self.use("rounded(")
+        return f"rounded({self._part(value, 0)})"
+
     def _cut(self, text: str, dtype: str, rank: int) -> str:
         return ranked(f"({self._dialect.type_of(dtype)}){text}", UNARY, rank)
 
@@ -146,6 +174,21 @@ class Values:
             b = f"-{self._part(expr.b, UNARY)}"
         shifted = self.call("shift_right", wide, a, b)
         return shifted if wide == dtype else self._cut(shifted, dtype, rank)
+
+
+def check_exact(expr: Binary | Call) -> None:
+    """Refuse what would have to be rounded to a half.
+
+    Raises
+    ------
+    LoweringError
+        Names it.
+    """
+    if expr.dtype == HALF and (expr.op if isinstance(expr, Binary) else expr.name) not in _EXACT:
+        raise LoweringError(
+            f"A kernel computes with halves in float32, and {expr_text(expr)} is float16: convert "
+            "what it is made of with astype, and the result back."
+        )
 
 
 def _subtracting(expr: Binary) -> Binary:

@@ -63,19 +63,15 @@ class _Writer:
         inside = [*(f"{lane}," for lane in lanes[:-1]), lanes[-1]]
         return [*lines, f"{target} = {opening}", *inside, f"{closing};"]
 
-    def _at(self, expr: Expr, lane: int) -> Expr:
-        return simplify(substitute(expr, {self._var: Const(lane)}))
-
     def _whole(self, access: Access, *, const: str = "const ") -> str:
         """Return the vector that begins where an access is in the first lane."""
         buffer = access.buffer
         space = self._dialect.memory if buffer.scope == "global" else self._dialect.pointed
-        first = self._element(access, 0)
+        first = self._expressions.where(self._of_lane(access, 0))
         return f"*({space}{const}{self._type} *)&{first}"
 
-    def _element(self, access: Access, lane: int) -> str:
-        offset = self._expressions.place(self._at(access.offset, lane))
-        return f"{self._names.of(access.buffer)}[{offset}]"
+    def _of_lane(self, access: Access, lane: int) -> Access:
+        return Access(access.buffer, simplify(substitute(access.offset, {self._var: Const(lane)})))
 
     def _copied(self, value: Expr) -> list[str] | None:
         """Return the lines of a value that is a vector in memory or a number, or one of such."""
@@ -114,6 +110,7 @@ class _Writer:
         known: dict[Expr, str] = {}
         expressions = self._expressions.knowing(known)
         for k, load in enumerate(self._store.loads):
-            element = f"{read[k]}.{_LANES[lane]}" if k in read else self._element(load, lane)
+            found = f"{read[k]}.{_LANES[lane]}" if k in read else ""
+            element = found or expressions.element(self._of_lane(load, lane))
             known[load_call(load.buffer.dtype, k)] = element
         return expressions.text(substitute(self._store.value, {self._var: Const(lane)}))

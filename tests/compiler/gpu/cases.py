@@ -1,4 +1,4 @@
-"""Graphs of one operator in float32, and what they compute by definition."""
+"""Graphs of one operator of floats, and what they compute by definition."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import numpy as np
 from tests.one_operator import network
 from vdla.compiler.graph import Graph
 
-__all__ = ["CASES", "Case", "convolution", "dense", "depthwise", "matmul"]
+__all__ = ["CASES", "HALVES", "Case", "convolution", "dense", "depthwise", "matmul"]
 
 Array = np.ndarray
 FREE, RELU = (-np.inf, np.inf), (0.0, np.inf)
 UNIT = 2.0**-24
 """Half the distance from 1 to the next float32: the relative error of one rounding."""
+HALF_UNIT, HALF_LEAST = 2.0**-11, 2.0**-25
+"""The same of float16, and the error of rounding to one of the numbers below 2^-14."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Case:
 
     The bound is that of a sum of n products in any order, ``(n + 2) * u`` times the sum of their
     absolute values, bias included (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
+    Of halves, which are added up in float32, it is that and one rounding to a half.
     """
 
     graph: Graph
@@ -32,24 +35,33 @@ class Case:
     bound: Array
 
     def check(self, found: Array) -> None:
-        assert found.dtype == np.float32
+        assert found.dtype == self.inputs[0].dtype
         assert found.shape == self.exact.shape
-        assert (np.abs(found - self.exact) <= self.bound).all()
+        bound = self.bound
+        if found.dtype == np.float16:
+            bound = bound + HALF_UNIT * (np.abs(self.exact) + bound) + HALF_LEAST
+        assert (np.abs(found - self.exact) <= bound).all()
         assert np.ptp(found) > 0 or found.size == 1  # not all zeros
 
 
-def _drawn(*shapes: tuple[int, ...]) -> list[Array]:
+def _drawn(dtype: str, *shapes: tuple[int, ...]) -> list[Array]:
     rng = np.random.default_rng(9)
-    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
 
 
 def _clipped(total: Array, clip: tuple[float, float]) -> Array:
     return np.clip(total, *clip)
 
 
-def dense(rows: int, depth: int, outputs: int, clip: tuple[float, float] = RELU) -> Case:
+def dense(
+    rows: int,
+    depth: int,
+    outputs: int,
+    clip: tuple[float, float] = RELU,
+    dtype: str = "float32",
+) -> Case:
     """``relu(x @ w.T + b)``."""
-    x, w, b = _drawn((rows, depth), (outputs, depth), (outputs,))
+    x, w, b = _drawn(dtype, (rows, depth), (outputs, depth), (outputs,))
     attrs = {"clip": clip, "rounding": "double", "keep_dims": False}
     graph = network("dense", [x, w, b], attrs, constant=[1, 2])
     wide = [a.astype(np.float64) for a in (x, w, b)]
@@ -58,9 +70,9 @@ def dense(rows: int, depth: int, outputs: int, clip: tuple[float, float] = RELU)
     return Case(graph, (x,), exact, (depth + 2) * UNIT * sizes)
 
 
-def matmul(left: tuple[int, ...], right: tuple[int, ...]) -> Case:
+def matmul(left: tuple[int, ...], right: tuple[int, ...], dtype: str = "float32") -> Case:
     """``a @ b``, both computed."""
-    a, b = _drawn(left, right)
+    a, b = _drawn(dtype, left, right)
     graph = network("matmul", [a, b])
     exact = a.astype(np.float64) @ b.astype(np.float64)
     sizes = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
@@ -78,10 +90,11 @@ def convolution(
     groups: int = 1,
     bias: bool = True,
     clip: tuple[float, float] = RELU,
+    dtype: str = "float32",
 ) -> Case:
     """A convolution with bias and ReLU, summed up tap by tap."""
     depth = image[3] // groups
-    x, w, b = _drawn(image, (outputs, *window, depth), (outputs,))
+    x, w, b = _drawn(dtype, image, (outputs, *window, depth), (outputs,))
     attrs = {
         "clip": clip,
         "dilation": dilation,
@@ -93,8 +106,9 @@ def convolution(
     graph = network("conv2d", inputs, attrs, constant=list(range(1, len(inputs))))
     _, height, width, _ = graph.tensors["out"].shape
     sums = []
-    for a, v, c in ((x, w, b), (np.abs(x), np.abs(w), np.abs(b))):
-        full = np.pad(a.astype(np.float64), ((0, 0), *padding, (0, 0)))
+    wide = [a.astype(np.float64) for a in (x, w, b)]
+    for a, v, c in (wide, list(map(np.abs, wide))):
+        full = np.pad(a, ((0, 0), *padding, (0, 0)))
         total = np.zeros(graph.tensors["out"].shape) + (c if bias else 0)
         for i, j in np.ndindex(*window):
             rows = slice(i * dilation[0], i * dilation[0] + (height - 1) * strides[0] + 1)
@@ -103,7 +117,7 @@ def convolution(
             for g in range(groups):
                 own = slice(g * outputs // groups, (g + 1) * outputs // groups)
                 taken = part[..., g * depth : (g + 1) * depth]
-                total[..., own] += taken @ v[own, i, j].astype(np.float64).T
+                total[..., own] += taken @ v[own, i, j].T
         sums.append(total)
     terms = window[0] * window[1] * depth
     return Case(graph, (x,), _clipped(sums[0], clip), (terms + 2) * UNIT * sums[1])
@@ -123,7 +137,7 @@ def depthwise(
     grouped = convolution(
         image, outputs, window, strides, padding, dilation=dilation, groups=image[3]
     )
-    x, (w, b) = grouped.inputs[0], _drawn(image, (outputs, *window, 1), (outputs,))[1:]
+    x, (w, b) = grouped.inputs[0], _drawn("float32", image, (outputs, *window, 1), (outputs,))[1:]
     (node,) = grouped.graph.nodes
     own = w.transpose(3, 1, 2, 0)
     graph = network("depthwise_conv2d", [x, own, b], dict(node.attrs), constant=[1, 2])
@@ -168,3 +182,16 @@ CASES: dict[str, Callable[[], Case]] = {
     "depthwise twice": lambda: depthwise((1, 6, 5, 12), (5, 3), multiplier=2, dilation=(1, 2)),
 }
 """By name."""
+HALVES: dict[str, Callable[[], Case]] = {
+    "dense 7x13x5": lambda: dense(7, 13, 5, dtype="float16"),
+    "dense 64x32x96": lambda: dense(64, 32, 96, FREE, "float16"),
+    "matmul 65x33x129": lambda: matmul((65, 33), (33, 129), "float16"),
+    "matmul batch": lambda: matmul((2, 5, 16), (16, 19), "float16"),
+    "conv 3x3": lambda: convolution(
+        (1, 14, 13, 17), 33, (3, 3), padding=SAME, bias=False, dtype="float16"
+    ),
+    "conv stride 3": lambda: convolution(
+        (2, 20, 21, 3), 10, (7, 7), (3, 3), ((3, 2), (1, 3)), dtype="float16"
+    ),
+}
+"""The same of half floats."""

@@ -20,7 +20,7 @@ from vdla.compiler.onnx import export_onnx, import_onnx
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.gpu import CUDA, METAL, Dialect
 from vdla.compiler.zoo.builder import Builder
-from vdla.errors import LoweringError
+from vdla.errors import InputError, LoweringError
 from vdla.runtime.gpu_network import place_network
 from vdla.runtime.opencl import OpenClDevice
 
@@ -31,6 +31,8 @@ MOST_CASES = 3
 """Of an operator: PoCL takes half a second for a kernel. All others are made, and not run."""
 RTOL = 1e-5
 """Sums are in another order than the interpreter's, and functions of floats others'."""
+RTOL_HALF = 2e-3
+"""Half floats are rounded once here, and after every step there."""
 
 
 def _of_floats(case: Case) -> bool:
@@ -39,7 +41,14 @@ def _of_floats(case: Case) -> bool:
     return "float32" in dtypes <= {"float32", "bool"}
 
 
+def _of_halves(case: Case) -> bool:
+    moving = [tensor for tensor in case.graph.tensors.values() if not tensor.is_constant]
+    dtypes = {str(tensor.dtype) for tensor in moving}
+    return "float16" in dtypes <= {"float16", "float32", "bool"}
+
+
 FLOATS = {op: kept for op, cases in CASES.items() if (kept := list(filter(_of_floats, cases)))}
+HALVES = {op: kept for op, cases in CASES.items() if (kept := list(filter(_of_halves, cases)))}
 
 
 def _spread(cases: list[Case]) -> list[Case]:
@@ -54,7 +63,8 @@ def _close(found: Array, want: Array, case: str) -> None:
         np.testing.assert_array_equal(found, want, err_msg=case)
         return
     size = np.abs(want[np.isfinite(want)], dtype=np.float64).max(initial=1e-3)
-    np.testing.assert_allclose(found, want, RTOL, RTOL / 10 * min(size, 100), err_msg=case)
+    rtol = RTOL_HALF if want.dtype == np.float16 else RTOL
+    np.testing.assert_allclose(found, want, rtol, rtol / 10 * min(size, 100), err_msg=case)
 
 
 def test_every_operator_of_floats_is_here() -> None:
@@ -63,9 +73,18 @@ def test_every_operator_of_floats_is_here() -> None:
 
 @pytest.mark.parametrize("op", FLOATS)
 def test_an_operator_equals_the_interpreter(op: str, pocl: OpenClDevice) -> None:
-    for case in FLOATS[op]:
+    _check_cases(FLOATS[op], pocl)
+
+
+@pytest.mark.parametrize("op", HALVES)
+def test_an_operator_of_halves_equals_the_interpreter(op: str, pocl: OpenClDevice) -> None:
+    _check_cases(HALVES[op], pocl)
+
+
+def _check_cases(cases: list[Case], pocl: OpenClDevice) -> None:
+    for case in cases:
         made = compile_network(case.graph)
-        if case not in _spread(FLOATS[op]):
+        if case not in _spread(cases):
             continue
         given = dict(zip(case.graph.inputs, case.values, strict=True))
         with np.errstate(all="ignore"):
@@ -150,24 +169,58 @@ def _peer(model: onnx.ModelProto, values: Mapping[str, Array]) -> list[Array]:
     return session.run(None, {one.name: value for one, value in feeds})
 
 
-def _check(graph: Graph, model: onnx.ModelProto, device: OpenClDevice) -> None:
+def _check(
+    graph: Graph,
+    model: onnx.ModelProto,
+    device: OpenClDevice,
+    tolerance: float = 1e-4,
+    dtype: str = "float32",
+) -> None:
     values = _image(graph)
-    ran = place_network(compile_network(graph), device)
+    ran = place_network(compile_network(graph, dtype=dtype), device)
     for _ in range(2):  # the second time over what the first has left
         for found, want in zip(ran.run(values).values(), _peer(model, values), strict=True):
-            assert found.shape == want.shape
-            assert np.abs(found - want).max() <= 1e-4 * np.abs(want).max()
+            assert (found.dtype, found.shape) == (want.dtype, want.shape)
+            assert np.abs(found - want).max() <= tolerance * np.abs(want).max()
             np.testing.assert_array_equal(found.argmax(-1), want.argmax(-1))
+
+
+def _of_rounding(graph: Graph) -> float:
+    """Return how far a network in halves may be from one in float32, of the largest output.
+
+    Weights and activations are each rounded by up to 2^-11 of themselves, at every convolution and
+    product. Where no layer makes relative errors larger, the first order is their sum.
+    """
+    layers = [n for n in graph.nodes if n.op in ("conv2d", "depthwise_conv2d", "dense")]
+    return 2 * (len(layers) + 1) * 2.0**-11
 
 
 def test_a_network_of_odd_sizes_is_onnxruntimes(pocl: OpenClDevice, tmp_path: Path) -> None:
     model = export_onnx(_block())
     onnx.save(model, tmp_path / "block.onnx")
-    _check(import_onnx(tmp_path / "block.onnx"), model, pocl)
+    graph = import_onnx(tmp_path / "block.onnx")
+    _check(graph, model, pocl)
+    _check(graph, model, pocl, _of_rounding(graph), "float16")
+
+
+def test_a_network_in_halves_holds_half_the_bytes() -> None:
+    single, half = (compile_network(_block(), dtype=dtype) for dtype in ("float32", "float16"))
+    sizes = [sum(array.nbytes for array in made.constants.values()) for made in (single, half)]
+    assert sizes[0] == 2 * sizes[1]
+    assert {t.dtype for t in half.graph.tensors.values()} == {np.dtype("f2"), np.dtype("f4")}
+    edges = {*half.graph.inputs, *half.graph.outputs}
+    assert {t.name for t in half.graph.tensors.values() if t.dtype == np.float32} == edges
+
+
+def test_only_floats_of_two_sizes_are_known() -> None:
+    with pytest.raises(InputError, match=r"must be in float16 or float32, not in float64\."):
+        compile_network(_block(), dtype="float64")
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
-def test_a_network_is_onnxruntimes(name: str, pocl: OpenClDevice) -> None:
+def test_a_network_is_onnxruntimes(name: str, dtype: str, pocl: OpenClDevice) -> None:
     graph = getattr(zoo, name)(quantized=False)
-    _check(graph, export_onnx(graph), pocl)
+    tolerance = 1e-4 if dtype == "float32" else _of_rounding(graph)
+    _check(graph, export_onnx(graph), pocl, tolerance, dtype)

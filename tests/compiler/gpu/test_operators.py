@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compiler.gpu.cases import CASES, Case, convolution, dense, matmul
+from tests.compiler.gpu.cases import CASES, HALVES, Case, convolution, dense, matmul
 from tests.compiler.targets.gpu.on_processor import run_as
 from tests.one_operator import network
 from vdla.compiler import te
@@ -33,6 +33,20 @@ def test_a_kernel_equals_the_definition(name: str, pocl: OpenClDevice) -> None:
     made = operator_kernel(case.graph, case.graph.nodes[0])
     (found,) = pocl.build(made.kernel)(*case.inputs, *made.constants.values())
     case.check(found)
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_a_kernel_of_halves_equals_the_definition(
+    name: str, pocl: OpenClDevice, tmp_path: Path
+) -> None:
+    case = HALVES[name]()
+    made = operator_kernel(case.graph, case.graph.nodes[0])
+    given = (*case.inputs, *made.constants.values())
+    case.check(*pocl.build(made.kernel)(*given))
+    for dialect in (CUDA, METAL):
+        folder = tmp_path / dialect.name
+        folder.mkdir()
+        case.check(run_as(dialect, made.kernel, *given, folder=folder))
 
 
 @pytest.mark.parametrize("dialect", [CUDA, METAL], ids=lambda dialect: dialect.name)

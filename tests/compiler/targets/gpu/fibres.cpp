@@ -57,8 +57,22 @@ struct __attribute__((may_alias, aligned(4))) uchar4 {
 #define make_uchar4 uchar4
 #define make_float4 float4
 #define make_float2 float2
+// Instructions of PTX, by what NVIDIA's PTX ISA says of each; ptx.py puts calls of these in the place
+// of asm statements.
+namespace ptx {
+static inline void cvt_f32_f16(float &d, unsigned short a) {
+    _Float16 value;
+    memcpy(&value, &a, sizeof value);
+    d = value;
+}
+static inline void cvt_rn_f16_f32(unsigned short &d, float a) {
+    const _Float16 value = a;
+    memcpy(&d, &value, sizeof value);
+}
+}  // namespace ptx
 
 // Metal
+typedef _Float16 half;
 namespace metal {}
 typedef Place uint3;
 enum class mem_flags { mem_threadgroup };

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.compiler.targets.gpu.ptx import called
 from vdla.compiler.gpu import GpuNetwork
 from vdla.compiler.targets.gpu import METAL, Dialect, Kernel, Parameter, source_of
 
@@ -30,11 +31,11 @@ def run_as(dialect: Dialect, kernel: Kernel, *arrays: np.ndarray, folder: Path) 
         pytest.skip("no C++ compiler: apt-get install g++")
     source = source_of(kernel, dialect)
     source = source.replace("(threadgroup ", "(")  # pointers of C++ have no address spaces
-    (folder / "kernel.inc").write_text(source)
+    (folder / "kernel.inc").write_text(called(source))
     (folder / "metal_stdlib").touch()
     (name,) = re.findall(r"^(?:kernel )?void (\w+)\(", source, re.M)
     given_to = [
-        f"({dialect.type_of(parameter.buffer.dtype)} *)arguments[{k}]"
+        f"({dialect.array_type(parameter.buffer.dtype)} *)arguments[{k}]"
         for k, parameter in enumerate(kernel.parameters)
     ]
     if dialect is METAL:

@@ -35,7 +35,8 @@ from vdla.compiler.te import (
     reduce_axis,
     sum_over,
 )
-from vdla.compiler.te.expr import Call, Real, Var
+from vdla.compiler.te.expr import Call, Expr, Real, Var, minimum
+from vdla.compiler.te.traverse import substitute
 from vdla.errors import LoweringError, ScheduleError
 from vdla.runtime.opencl import OpenClDevice
 
@@ -398,3 +399,45 @@ def test_an_axis_that_no_gpu_has_is_refused() -> None:
     s, _, b = _plain()
     with pytest.raises(ScheduleError, match=r"an axis, x, y or z, of blockIdx or threadIdx, not t"):
         s[b].bind(s[b].axis[0], "threadIdx.w")
+
+
+def _elements(body: Expr, given: list[Tensor], threads: int) -> Kernel:
+    out = compute((threads,), lambda i: substitute(body, {INDEX: i.var}), "out")
+    s = create_schedule(out)
+    s[out].bind(s[out].axis[0], "threadIdx.x")
+    return build_kernel("halves", s, [*given, out])
+
+
+INDEX = Var("i")
+HALVES = placeholder((9,), "float16", "a")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        HALVES[INDEX] * HALVES[INDEX],
+        call("exp", HALVES[INDEX]),
+        sum_over(HALVES[INDEX + (k := reduce_axis(2, "k"))], k),
+    ],
+    ids=["product", "function", "sum"],
+)
+def test_halves_are_computed_with_in_float32(body: Expr) -> None:
+    kernel = _elements(body, [HALVES], 8)
+    with pytest.raises(LoweringError, match=r"in float32, and .* is float16: convert what"):
+        source_of(kernel)
+
+
+def test_a_half_is_rounded_where_it_is_made(pocl: OpenClDevice, tmp_path: Path) -> None:
+    # A third of a half, as a half, three times: without the rounding between it were the same.
+    third = (HALVES[INDEX].astype("float32") / 3.0).astype("float16")
+    body = minimum((third.astype("float32") * 3.0).astype("float16"), HALVES[INDEX])
+    given = np.float16([0.1, -7.3, 65000, 6e-8, np.inf, -np.inf, np.nan, 0, 1001])
+    kernel = _elements(body, [HALVES], 9)
+    narrow = (given.astype(np.float32) / np.float32(3)).astype(np.float16)
+    want = np.minimum((narrow.astype(np.float32) * np.float32(3)).astype(np.float16), given)
+    assert (want != given).any()
+    np.testing.assert_array_equal(*pocl.build(kernel)(given), want)
+    for dialect in (CUDA, METAL):
+        folder = tmp_path / dialect.name
+        folder.mkdir()
+        np.testing.assert_array_equal(run_as(dialect, kernel, given, folder=folder), want)

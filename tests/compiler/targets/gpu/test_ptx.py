@@ -20,6 +20,7 @@ import pytest
 
 from tests.compiler.gpu.byte_cases import CASES as BYTES
 from tests.compiler.gpu.cases import CASES as OPERATORS
+from tests.compiler.gpu.cases import HALVES
 from tests.compiler.targets.gpu.on_processor import SHIM, unwritten
 from tests.compiler.targets.gpu.schedules import CASES as SCHEDULES
 from vdla.compiler.gpu import operator_kernel
@@ -101,6 +102,16 @@ def test_an_operator_by_its_instructions(name: str, tmp_path: Path) -> None:
     case = OPERATORS[name]()
     made = operator_kernel(case.graph, case.graph.nodes[0])
     case.check(_run(made.kernel, [*case.inputs, *made.constants.values()], tmp_path))
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_halves_by_their_instructions(name: str, tmp_path: Path) -> None:
+    case = HALVES[name]()
+    made = operator_kernel(case.graph, case.graph.nodes[0])
+    case.check(_run(made.kernel, [*case.inputs, *made.constants.values()], tmp_path))
+    text = ptx_of(made.kernel)
+    assert {"cvt.f32.f16", "cvt.rn.f16.f32"} <= set(re.findall(r"cvt\.\S+", text))
+    assert not re.search(r"\b(add|fma|mul)\.\S*f16", text)
 
 
 @pytest.mark.parametrize(
