@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,26 +211,30 @@ class _Machine:
         return run
 
     def _intrinsic(self, stmt: Intrinsic) -> _Run:
-        """Evaluate the declaration over tiles that lie row after row in their buffers."""
+        """Evaluate the declaration over its tiles."""
         declared = stmt.intrin.declaration
         body = declared.body
         assert body is not None
         source = body.source if isinstance(body, Reduce) else body
         steps = body.axes if isinstance(body, Reduce) else ()
+        (_, _, own), *tiles = stmt.tiles
         places = {
-            tensor: (access.buffer, self._offset(access))
-            for tensor, access in zip(stmt.intrin.operands, stmt.operands, strict=True)
+            tensor: (access.buffer, self._offset(access), strides)
+            for tensor, (access, _, strides) in zip(stmt.intrin.operands, tiles, strict=True)
         }
         evaluator = self._evaluator
 
         def read(expr: Read) -> Value:
-            buffer, base = places[expr.tensor]
-            within = evaluator.compile(_row_major(expr.tensor.shape, expr.indices))
+            buffer, base, strides = places[expr.tensor]
+            within = evaluator.compile(_offset_of(expr.indices, strides))
             return lambda env: self._read(buffer, base(env) + within(env))
 
         compute = ElementCompiler(evaluator, stmt, read=read).value(source)
         axes = [evaluator.slot(axis.var) for axis in (*declared.axes, *steps)]
-        tile = list(product(*(range(extent) for extent in declared.shape)))
+        tile = [
+            (sum(map(mul, point, own)), point)
+            for point in product(*(range(extent) for extent in declared.shape))
+        ]
         inner = list(product(*(range(_constant(axis.extent)) for axis in steps)))
         output, offset, env = stmt.output.buffer, self._offset(stmt.output), self._env
         first = [evaluator.slot(var) for var in stmt.first]
@@ -244,10 +249,10 @@ class _Machine:
         def run() -> None:
             base = offset(env)
             if stmt.start is not None and all(env[slot] == 0 for slot in first):
-                for k in range(len(tile)):
+                for k, _ in tile:
                     self._write(output, base + k, stmt.start)
             results = []
-            for k, point in enumerate(tile):
+            for k, point in tile:
                 if combine is None:
                     (result,) = values_at(point)
                 else:
@@ -255,16 +260,16 @@ class _Machine:
                     for value in values_at(point):
                         result = combine(result, value)
                 results.append(wrap(result, declared.dtype))
-            for k, result in enumerate(results):
+            for (k, _), result in zip(tile, results, strict=True):
                 self._write(output, base + k, result)
 
         return run
 
 
-def _row_major(shape: Sequence[int], indices: Sequence[Expr]) -> Expr:
+def _offset_of(indices: Sequence[Expr], strides: Sequence[int]) -> Expr:
     offset: Expr = Const(0)
-    for extent, index in zip(shape, indices, strict=True):
-        offset = offset * extent + index
+    for index, stride in zip(indices, strides, strict=True):
+        offset = offset + index * stride
     return offset
 
 

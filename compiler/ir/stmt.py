@@ -141,6 +141,9 @@ class Intrinsic:
         Loops of a reduction; where all are 0 the result starts anew. Empty: no reduction.
     start : float or None
         Value that a reduction starts from.
+    strides : tuple of tuple of int
+        Of the result tile and of each operand's: scalars between neighbours along each of its
+        dimensions. Empty where tiles lie in one piece.
     """
 
     intrin: TensorIntrin
@@ -149,6 +152,18 @@ class Intrinsic:
     scalars: tuple[int, ...] = ()
     first: tuple[Var, ...] = ()
     start: float | None = None
+    strides: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def tiles(self) -> tuple[tuple[Access, tuple[int, ...], tuple[int, ...]], ...]:
+        """The result tile and each operand's: first scalar, shape, and strides."""
+        shapes = (self.intrin.declaration.shape, *(t.shape for t in self.intrin.operands))
+        strides = self.strides or tuple(map(_packed, shapes))
+        return tuple(zip((self.output, *self.operands), shapes, strides, strict=True))
+
+
+def _packed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from vdla.compiler.te.expr import Call, Expr, Select, Var
 from vdla.compiler.te.traverse import parts_of, walk
@@ -65,10 +64,10 @@ def _check(
 def _accesses(stmt: Stmt, loops: _Loops) -> list[tuple[Access, int, _Loops]]:
     """Return the accesses whose bounds count, the scalars of each, and the loops around it."""
     if isinstance(stmt, Intrinsic):
-        shapes = [stmt.intrin.declaration.shape, *(tensor.shape for tensor in stmt.intrin.operands)]
-        sizes = [prod(shape) for shape in shapes]
-        accesses = (stmt.output, *stmt.operands)
-        return [(a, size, loops) for a, size in zip(accesses, sizes, strict=True)]
+        return [
+            (access, 1 + sum((n - 1) * step for n, step in zip(shape, steps, strict=True)), loops)
+            for access, shape, steps in stmt.tiles
+        ]
     if isinstance(stmt, Move):
         return [(access, stmt.size, loops) for access in (stmt.output, stmt.operand)]
     if isinstance(stmt, Store):

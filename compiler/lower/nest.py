@@ -106,11 +106,11 @@ class _Builder:
             for k, read in enumerate(found.operands)
         )
         _check_scopes(stage, intrin.scopes, (output, *operands), intrin.name)
-        self._check_tiles(stage, intrin)
+        strides = self._tile_strides(stage, intrin)
         if not intrin.clears and isinstance(stage.body, Reduce):
-            call = Intrinsic(intrin, output, operands, found.scalars)
+            call = Intrinsic(intrin, output, operands, found.scalars, strides=strides)
             return self._after_start(stage, stage.body, outer, call)
-        call = Intrinsic(intrin, output, operands, found.scalars, first, start)
+        call = Intrinsic(intrin, output, operands, found.scalars, first, start, strides)
         if stage not in storage.moved:
             return self._loops(stage, outer, call)
         if found.start is not None:
@@ -138,11 +138,23 @@ class _Builder:
         data = [leaf for leaf in outer if leaf.kind == "data"]
         return _block(self._loops(stage, data, move), self._loops(stage, outer, call))
 
-    def _check_tiles(self, stage: Stage, intrin: TensorIntrin) -> None:
-        """Refuse tiles whose rows do not follow each other in their buffers."""
+    def _tile_strides(self, stage: Stage, intrin: TensorIntrin) -> tuple[tuple[int, ...], ...]:
+        """Return the strides of an intrinsic's tiles; nothing where they lie in one piece.
+
+        Raises
+        ------
+        LoweringError
+            The rows of a tile do not follow each other in its buffer, and the intrinsic takes no
+            others; or they are not a constant step apart.
+        """
         found = self._storage.matches[stage]
         tensors = [stage.tensor, *(read[0] if read else None for read in found.operands)]
         shapes = [intrin.declaration.shape, *(tensor.shape for tensor in intrin.operands)]
+        if intrin.strided:
+            return tuple(
+                self._constant_strides(stage, tensor or stage.tensor, len(shape))
+                for tensor, shape in zip(tensors, shapes, strict=True)
+            )
         for tensor, shape in zip(tensors, shapes, strict=True):
             strides = self._storage.strides[tensor][-len(shape) :] if tensor else ()
             step = 1
@@ -155,6 +167,16 @@ class _Builder:
                         "the tile's shape."
                     )
                 step *= extent
+        return ()
+
+    def _constant_strides(self, stage: Stage, tensor: Tensor, count: int) -> tuple[int, ...]:
+        found = [simplify(stride) for stride in self._storage.strides[tensor][-count:]]
+        if any(not isinstance(stride, Const) for stride in found):
+            raise LoweringError(
+                f"Rows of a tile must lie a constant step apart, but those of {tensor.name} in "
+                f"stage {stage.name} do not: make whole tiles of it."
+            )
+        return tuple(stride.value for stride in found if isinstance(stride, Const))
 
     def _scalar_nest(self, stage: Stage) -> Stmt:
         target, body = element_of(stage, self._storage), stage.body

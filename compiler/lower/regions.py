@@ -166,14 +166,16 @@ def _region(stage: Stage, readers: list[Stage], regions: Regions) -> Region:
         lows = [_join(a, b, "min") for a, b in zip(lows, low, strict=True)]
         highs = [_join(a, b, "max") for a, b in zip(highs, high, strict=True)]
     mins, sizes, inside = [], [], []
-    for axis, least, greatest, size in zip(
-        stage.axis, lows, highs, stage.tensor.shape, strict=True
+    multiples = (*(1 for _ in stage.axis[len(stage.multiples) :]), *stage.multiples)
+    for axis, least, greatest, size, multiple in zip(
+        stage.axis, lows, highs, stage.tensor.shape, multiples, strict=True
     ):
         # A reader that pads by a select reaches past either end.
         if const_bounds(least, outside)[0] < 0:
             least = simplify(maximum(least, 0))
         if stage.whole:
             length = const_bounds(greatest - least + 1, outside)[1]
+            length = -(-length // multiple) * multiple
             if const_bounds(least, outside)[1] + length > size:
                 inside.append(axis.lt(size))
             mins.append(least)

@@ -14,7 +14,7 @@ from vdla.compiler.te.traverse import walk
 from vdla.errors import LoweringError
 
 from .match import Match, match_intrinsic
-from .regions import Regions
+from .regions import SHARED, Regions
 
 __all__ = ["Storage"]
 
@@ -138,7 +138,7 @@ class Storage:
 def _factors(stage: Stage, *, whole: bool) -> tuple[int, ...]:
     """Return what the step along each dimension must be a multiple of."""
     factors = tuple(stage.storage_factor(axis) for axis in stage.axis)
-    if max(factors, default=1) > 1 and (whole or stage.scope != "global"):
+    if max(factors, default=1) > 1 and (whole or stage.scope not in ("global", SHARED)):
         raise LoweringError(
             f"A buffer that is padded must lie in memory and be read by stages alone, and "
             f"{stage.name} is {'an output' if whole else f'in {stage.scope}'}: pad another stage, "

@@ -34,6 +34,8 @@ class TensorIntrin:
         Operand whose buffer the result replaces: the hardware updates it where it lies.
     clears : bool
         Whether the emitter starts a reduction itself; if not, stores before it do.
+    strided : bool
+        Whether rows of a tile may lie apart in its buffer: the emitter is told how far.
     """
 
     name: str
@@ -43,3 +45,4 @@ class TensorIntrin:
     scalars: tuple[Var, ...] = ()
     in_place: int | None = None
     clears: bool = True
+    strided: bool = False

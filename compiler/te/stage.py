@@ -51,6 +51,8 @@ class Stage:
         Whether every tile is computed in the size of the greatest, as `whole_tiles` asks.
     whole_terms : bool
         Whether every step of a reduction takes as many terms, as `whole_tiles` asks.
+    multiples : tuple of int
+        Of which the extents of a tile's last dimensions are made multiples.
     """
 
     tensor: Tensor
@@ -66,6 +68,7 @@ class Stage:
     inlined: bool = False
     whole: bool = False
     whole_terms: bool = False
+    multiples: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, tensor: Tensor, scope: str = "global") -> Stage:
@@ -275,6 +278,24 @@ class Stage:
         terms : bool
         """
         self.whole, self.whole_terms = True, terms
+
+    def whole_multiples(self, *multiples: int) -> None:
+        """Compute whole tiles, the extents of their last dimensions rounded up to multiples.
+
+        Before, with ``b`` (7,) computed whole inside another stage: ``for i in 7: b[i] = a[i]``.
+        After ``s[b].whole_multiples(16)``::
+
+            for i in 16: b[i] = select(i < 7, a[i], 0)
+
+        So an intrinsic finds as many iterations as it replaces. It changes nothing at the root.
+
+        Parameters
+        ----------
+        *multiples : int
+            One for each of the last dimensions.
+        """
+        self.whole_tiles()
+        self.multiples = multiples
 
     def bind(self, axis: IterVar, thread: str) -> None:
         """Run a loop's iterations as threads.

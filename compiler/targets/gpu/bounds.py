@@ -14,8 +14,9 @@ from vdla.errors import LoweringError
 
 from .conditions import below, bounds, contained, facts_against, facts_of, never_negative
 from .counting import never_negative_counted
-from .kernel import Guard, Kernel, Loop, Statement
+from .kernel import Guard, Kernel, Loop, Matrix, Statement
 from .kernel import Sequence as Statements
+from .matrices import MATRIX_SCOPES, SIDE
 
 __all__ = ["check_bounds"]
 
@@ -52,6 +53,8 @@ def _visit(stmt: Statement, loops: _Loops, facts: _Facts) -> None:
         _visit(stmt.body, inner, (*facts, *more))
     elif isinstance(stmt, Guard):
         _visit(stmt.body, loops, (*facts, *(d for c in stmt.conditions for d in facts_of(c))))
+    elif isinstance(stmt, Matrix):
+        _tiles(stmt, loops, facts)
     elif isinstance(stmt, Store):
         _access(stmt.target, loops, facts)
         _loads(stmt.value, stmt.loads, loops, facts)
@@ -60,6 +63,16 @@ def _visit(stmt: Statement, loops: _Loops, facts: _Facts) -> None:
         for operand, tensor in zip(stmt.operands, stmt.intrin.operands, strict=True):
             _access(operand, loops, facts, tensor.shape[-1])
             _check_whole(operand, tensor.shape[-1], stmt.intrin.name)
+
+
+def _tiles(stmt: Matrix, loops: _Loops, facts: _Facts) -> None:
+    """Check the first element of each tile, and its last."""
+    for access in (stmt.output, *stmt.operands):
+        held = access.buffer.scope in MATRIX_SCOPES
+        first = access.offset * (SIDE * SIDE) if held else access.offset
+        length = SIDE * SIDE - 1 if held else (SIDE - 1) * (stmt.step + 1)
+        for offset in (first, first + length):
+            _access(Access(access.buffer, simplify(offset)), loops, facts)
 
 
 def _loads(value: Expr, loads: Sequence[Access], loops: _Loops, facts: _Facts) -> None:

@@ -9,13 +9,14 @@ from vdla.compiler.te import TensorIntrin, compute, placeholder, reduce_axis, su
 from vdla.errors import LoweringError
 
 from .dialect import CUDA, METAL, OPENCL, Dialect
+from .matrices import FUNCTIONS
 
 __all__ = ["INTRINSICS", "WORD", "dot_product", "intrinsic_text", "signs_of"]
 
 WORD = 4
 """Integers of 8 bits that an instruction multiplies at once: as many as 32 bits hold."""
 _BYTES = ("int8", "uint8")
-INTRINSICS = tuple(f"dot_{a}_{b}" for a in _BYTES for b in _BYTES)
+INTRINSICS = (*(f"dot_{a}_{b}" for a in _BYTES for b in _BYTES), *FUNCTIONS)
 """Names, which no array or loop may have."""
 
 
@@ -80,7 +81,20 @@ def signs_of(name: str) -> str:
 
 
 def intrinsic_text(name: str, dialect: Dialect) -> str:
-    """Return the function that an intrinsic is in a language: the instruction, or what it does."""
+    """Return the function that an intrinsic is in a language: the instruction, or what it does.
+
+    Raises
+    ------
+    LoweringError
+        The language has no such intrinsic.
+    """
+    if name in FUNCTIONS:
+        if dialect != CUDA:
+            raise LoweringError(
+                f"Products of matrices by a warp are for {CUDA.name}, and {dialect.name} has no "
+                f"{name}: use the template without."
+            )
+        return FUNCTIONS[name].format(helper=dialect.helper)
     a, b = (dialect.type_of(dtype) for dtype in name.split("_")[1:])
     signs = signs_of(name)
     kinds = ".".join(f"{sign}32" for sign in signs)

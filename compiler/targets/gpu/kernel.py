@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from vdla.compiler.ir.stmt import Buffer, Intrinsic, Store
+from vdla.compiler.ir.stmt import Access, Buffer, Intrinsic, Store
 from vdla.compiler.te.expr import Const, Expr, Var
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Guard",
     "Kernel",
     "Loop",
+    "Matrix",
     "Parameter",
     "Sequence",
     "Statement",
@@ -73,7 +74,29 @@ class Sequence:
     stmts: tuple[Statement, ...]
 
 
-Statement: TypeAlias = Barrier | Guard | Intrinsic | Loop | Sequence | Store
+@dataclass(frozen=True)
+class Matrix:
+    """What the threads of a warp do at once with tiles of matrices that they hold together.
+
+    Attributes
+    ----------
+    function : str
+        Its name, of `matrices.FUNCTIONS`.
+    output : Access
+    operands : tuple of Access
+        Of what a warp holds the offset counts tiles; elsewhere it is that of a tile's first
+        element.
+    step : int
+        Elements between the rows of a tile that lies in shared memory; 0 where none does.
+    """
+
+    function: str
+    output: Access
+    operands: tuple[Access, ...] = ()
+    step: int = 0
+
+
+Statement: TypeAlias = Barrier | Guard | Intrinsic | Loop | Matrix | Sequence | Store
 
 
 @dataclass(frozen=True)
@@ -149,7 +172,7 @@ def accesses(stmt: Statement, scope: str) -> tuple[frozenset[Buffer], frozenset[
 
     What a reduction updates counts as written: an element is updated by one thread alone.
     """
-    every = [one for one in walk(stmt) if isinstance(one, (Intrinsic, Store))]
+    every = [one for one in walk(stmt) if isinstance(one, (Intrinsic, Matrix, Store))]
     loads = [one.loads if isinstance(one, Store) else one.operands for one in every]
     read = {load.buffer for own in loads for load in own}
     written = {(s.target if isinstance(s, Store) else s.output).buffer for s in every}

@@ -16,7 +16,7 @@ from vdla.compiler.te.expr import Const
 from vdla.errors import LoweringError
 
 from .intrinsics import WORD, signs_of
-from .kernel import BLOCK, THREAD, Barrier, Guard, Kernel, Loop, Sequence, Statement
+from .kernel import BLOCK, THREAD, Barrier, Guard, Kernel, Loop, Matrix, Sequence, Statement
 from .source import entry_name
 
 __all__ = ["llvm_of", "ptx_of"]
@@ -56,7 +56,8 @@ def ptx_of(kernel: Kernel) -> str:
     Raises
     ------
     LoweringError
-        The kernel calls a function that GPUs have in a library of NVIDIA's alone.
+        The kernel calls a function that GPUs have in a library of NVIDIA's alone, or warps multiply
+        matrices in it.
     """
     module = llvm_of(kernel)
     machine = _machine()
@@ -147,6 +148,11 @@ class _ThreadEmitter(StatementEmitter):
             self._repeat(stmt)
         elif isinstance(stmt, Intrinsic):
             self._dot(stmt)
+        elif isinstance(stmt, Matrix):
+            raise LoweringError(
+                f"PTX must be of what a thread does by itself, and {stmt.function} is for a warp: "
+                "compile its CUDA C."
+            )
         else:
             super().emit(stmt)
 

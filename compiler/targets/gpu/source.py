@@ -21,16 +21,18 @@ from .kernel import (
     Guard,
     Kernel,
     Loop,
+    Matrix,
     Parameter,
     Sequence,
     Statement,
     accesses,
     walk,
 )
+from .matrices import ALIGNED_BYTES, MATRIX_SCOPES, SIDE, SUMS
 from .names import Names
 from .shared_values import load_call, load_of, merged_loads, used_again
 from .sums import sum_fits, summed_from_zero
-from .vector_source import ALIGNED, vector_lines
+from .vector_source import ALIGNED, VECTOR_BYTES, vector_lines
 
 __all__ = ["entry_name", "source_of"]
 
@@ -127,15 +129,22 @@ class _Writer:
                 if size > 1:
                     place = text.format(axis="xyz"[number], number=number)
                     lines.append(f"    const int {var.name} = {place};  // 0..{size - 1}")
+        matrices = [part for part in walk(kernel.body) if isinstance(part, Matrix)]
+        tiled = {a.buffer for part in matrices for a in (part.output, *part.operands)}
         for buffer in (*kernel.shared, *kernel.registers):
+            if buffer.scope in MATRIX_SCOPES:
+                kind = "float" if buffer.scope == SUMS else "unsigned"
+                lines.append(f"    {kind} {names.of(buffer)}[{buffer.total // SIDE**2}][8];")
+                continue
             shared = buffer.scope == SHARED
             declared = dialect.half_array if buffer.dtype == HALF else ARRAY
+            least = ALIGNED_BYTES if buffer in tiled else VECTOR_BYTES
             text = declared.format(
                 space=dialect.shared if shared else "",
                 type=dialect.array_type(buffer.dtype),
                 name=names.of(buffer),
                 count=buffer.total,
-                aligned=f" {ALIGNED}" if shared else "",
+                aligned=f" {ALIGNED.format(bytes=least)}" if shared else "",
             )
             lines += textwrap.indent(text, "    ").splitlines()
         return [*lines, ""] if lines else []
@@ -188,12 +197,17 @@ class _Writer:
             self._write(depth, f"for (int {name} = 0; {name} < {extent}; ++{name}) {{")
             self._statement(stmt.body, (*loops, (stmt.var, stmt.extent)), depth + 1)
             self._write(depth, "}")
-        elif isinstance(stmt, Intrinsic):
-            for line in self._intrinsic(stmt, expressions):
-                self._write(depth, line)
         else:
-            for line in self._store(stmt, expressions):
+            for line in self._alone(stmt, expressions):
                 self._write(depth, line)
+
+    def _alone(self, stmt: Intrinsic | Matrix | Store, expressions: Expressions) -> list[str]:
+        """Return the lines of a statement that holds no other."""
+        if isinstance(stmt, Store):
+            return self._store(stmt, expressions)
+        if isinstance(stmt, Matrix):
+            return self._matrix(stmt, expressions)
+        return self._intrinsic(stmt, expressions)
 
     def _note(self, stmt: Statement, depth: int) -> None:
         """Say of a statement what it does, where its lines do not."""
@@ -203,6 +217,20 @@ class _Writer:
             self._write(depth, f"// The block's threads fill {self._names.of(buffer)}.")
         elif stored := sorted(b.name for b in accesses(stmt, "global")[1] if not written):
             self._write(depth, f"// Each thread writes its part of {', '.join(stored)}.")
+
+    def _matrix(self, stmt: Matrix, expressions: Expressions) -> list[str]:
+        """Return the call of a function for the threads of a warp."""
+        self._intrinsics.add(stmt.function)
+        args = []
+        for access in (stmt.output, *stmt.operands):
+            shared = "&" if access.buffer.scope == SHARED else ""
+            args.append(f"{shared}{expressions.where(access)}")
+        args += ["0.0f"] if stmt.function == "matrix_fill" else []
+        args += [str(stmt.step)] if stmt.step else []
+        whole = f"{stmt.function}({', '.join(args)});"
+        if len(whole) <= _WIDTH:
+            return [whole]
+        return [f"{stmt.function}(", f"    {', '.join(args)});"]
 
     def _store(self, stmt: Store, expressions: Expressions) -> list[str]:
         """Return an assignment; a long one has its target and what it chooses from apart.

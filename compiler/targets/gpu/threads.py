@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from vdla.compiler.ir.linear import const_bounds, simplify, uses
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.ir.stmt import (
@@ -22,12 +24,13 @@ from vdla.compiler.ir.stmt import (
 )
 from vdla.compiler.lower.regions import SHARED
 from vdla.compiler.te.axes import BLOCK_AXES, THREAD_AXES
-from vdla.compiler.te.expr import Const, Expr, Var
+from vdla.compiler.te.expr import Const, Expr, Real, Var
 from vdla.compiler.te.traverse import substitute
 from vdla.errors import LoweringError
 
 from .conditions import below, facts_of, needed, settle
-from .kernel import BLOCK, THREAD, Guard, Loop, Statement, joined
+from .kernel import BLOCK, THREAD, Guard, Loop, Matrix, Statement, joined
+from .matrices import ALIGNED_BYTES, LANES, MATRIX_SCOPES, SIDE
 from .vectors import in_vectors
 
 __all__ = ["REGISTER", "Threads", "thread_sizes"]
@@ -149,9 +152,15 @@ class Threads:
         if isinstance(stmt, Alloc):
             self._allocate(stmt.buffer)
             return self._visit(stmt.body, at)
+        if isinstance(stmt, Intrinsic) and _by_warp(stmt):
+            return self._matrix(stmt, at)
         written = {access.buffer.scope for part in walk_stmts(stmt) for access in _written(part)}
+        by_warps = any(isinstance(part, Intrinsic) and _by_warp(part) for part in walk_stmts(stmt))
+        if written and written <= set(MATRIX_SCOPES) and not by_warps:
+            return self._filled(stmt)
         again = isinstance(stmt, For) and stmt.kind in THREAD_AXES and stmt.kind in at.bound
-        if not at.filling and (written == {SHARED} or (again and written == {SHARED, REGISTER})):
+        shared = written == {SHARED} or (again and written == {SHARED, REGISTER})
+        if shared and not by_warps and not at.filling:
             return self._fill(stmt, at)
         if at.conditions and SHARED not in written and not _binds(stmt):
             tested = (*at.tested, *at.conditions)
@@ -163,14 +172,17 @@ class Threads:
         if isinstance(stmt, Store):
             return self._store(stmt, at)
         if isinstance(stmt, Intrinsic):
-            return self._settled(stmt, at)
+            return self._moved(stmt, at)
         raise LoweringError(
             f"A GPU has no {type(stmt).__name__.lower()} in its kernels yet: leave out the "
             "primitive that asks for it."
         )
 
     def _allocate(self, buffer: Buffer) -> None:
-        lists = {SHARED: self.shared, REGISTER: self.registers}
+        lists = {
+            SHARED: self.shared,
+            **dict.fromkeys((REGISTER, *MATRIX_SCOPES), self.registers),
+        }
         if buffer.scope not in lists:
             raise LoweringError(
                 f"What a kernel keeps for itself must lie in {SHARED} or {REGISTER}, and "
@@ -229,6 +241,52 @@ class Threads:
             ),
         )
 
+    def _filled(self, stmt: Stmt) -> Statement:
+        """Return what a warp's sums start from, stored to all of its tiles at once."""
+        elements = 1
+        while isinstance(stmt, For):
+            elements *= stmt.extent.value if isinstance(stmt.extent, Const) else 0
+            stmt = stmt.body
+        whole = (
+            isinstance(stmt, Store)
+            and stmt.value == Real(0.0)
+            and elements == stmt.target.buffer.total
+        )
+        if not isinstance(stmt, Store) or not whole:
+            raise LoweringError(
+                "Matrices that a warp holds must start from 0, all at once: let the loops that sum "
+                "up be outside all others of their stage."
+            )
+        tile, buffer = Var("tile"), stmt.target.buffer
+        fill = Matrix("matrix_fill", Access(buffer, tile))
+        return Loop(tile, Const(buffer.total // SIDE**2), fill, unroll=True)
+
+    def _matrix(self, stmt: Intrinsic, at: _Place) -> Statement:
+        """Return an intrinsic, for which all threads of a warp must come together."""
+        name = stmt.intrin.name
+        if self._sizes["threadIdx.x"] != LANES or "threadIdx.x" in at.bound:
+            raise LoweringError(
+                f"{name} is for warps of {LANES} threads: threadIdx.x must have {LANES}, and no "
+                f"loop around it may be bound to that, but there are {self._sizes['threadIdx.x']}"
+                f"{'; one is' if 'threadIdx.x' in at.bound else ''}."
+            )
+        accesses, step = [], 0
+        for access, _, (row, column) in stmt.tiles:
+            offset = simplify(self._settled(access.offset, at))
+            if access.buffer.scope in MATRIX_SCOPES:
+                number = offset // (SIDE * row) * (row // SIDE) + offset % row // SIDE
+                offset = simplify(self._settled(simplify(number), at))
+            elif access.buffer.scope == SHARED:
+                _check_rows(access.buffer, row, column)
+                step = row
+            accesses.append(Access(access.buffer, offset))
+        output, *operands = accesses
+        return _guarded(at, Matrix(name, output, tuple(operands), step))
+
+    def _settled(self, expr: Expr, at: _Place) -> Expr:
+        facts = [d for c in (*at.tested, *at.conditions) for d in facts_of(c)]
+        return settle(substitute(expr, at.values), at.loops, facts)
+
     def _store(self, stmt: Store, at: _Place) -> Statement:
         shared = stmt.target.buffer.scope != REGISTER
         axes = THREAD_AXES if stmt.target.buffer.scope == SHARED else _VARIABLES
@@ -239,13 +297,13 @@ class Threads:
                 f"loop around it is bound to {', '.join(missing)}, along which there are "
                 f"{', '.join(str(self._sizes[a]) for a in missing)}: bind one of its loops to that."
             )
-        return self._settled(stmt, at)
+        return self._moved(stmt, at)
 
-    def _settled(self, stmt: Intrinsic | Store, at: _Place) -> Statement:
-        facts = [d for c in (*at.tested, *at.conditions) for d in facts_of(c)]
+    def _moved(self, stmt: Intrinsic | Store, at: _Place) -> Statement:
+        """Return a statement with its indices as a thread's own."""
 
         def settled(expr: Expr) -> Expr:
-            return settle(substitute(expr, at.values), at.loops, facts)
+            return self._settled(expr, at)
 
         moved = map_indices(stmt, lambda e: simplify(settled(e)), settled)
         assert isinstance(moved, (Intrinsic, Store))
@@ -262,6 +320,21 @@ def _written(stmt: Stmt) -> tuple[Access, ...]:
     if isinstance(stmt, Store):
         return (stmt.target,)
     return (stmt.output,) if isinstance(stmt, Intrinsic) else ()
+
+
+def _by_warp(stmt: Intrinsic) -> bool:
+    """Tell whether an intrinsic is for the threads of a warp together."""
+    return any(access.buffer.scope in MATRIX_SCOPES for access in (stmt.output, *stmt.operands))
+
+
+def _check_rows(buffer: Buffer, row: int, column: int) -> None:
+    bytes_apart = row * np.dtype(buffer.dtype).itemsize
+    if column != 1 or bytes_apart % ALIGNED_BYTES:
+        raise LoweringError(
+            f"Rows of a tile in shared memory must begin a multiple of {ALIGNED_BYTES} bytes "
+            f"apart, their elements side by side, and those of {buffer.name} begin {bytes_apart} "
+            f"apart, elements {column}: use storage_align."
+        )
 
 
 def _binds(stmt: Stmt) -> bool:

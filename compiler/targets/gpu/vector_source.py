@@ -7,17 +7,19 @@ from vdla.compiler.ir.stmt import Access, Store
 from vdla.compiler.te.expr import Const, Expr, Real, Select
 from vdla.compiler.te.traverse import substitute
 
-from .dialect import Dialect
+from .dialect import HALF, Dialect
 from .expressions import Expressions
 from .kernel import Loop
 from .names import Names
 from .shared_values import load_call, load_of, loaded_always
 from .vectors import VECTOR_TYPES, is_vector
 
-__all__ = ["ALIGNED", "vector_lines"]
+__all__ = ["ALIGNED", "VECTOR_BYTES", "vector_lines"]
 
-ALIGNED = "__attribute__((aligned(16)))"
-"""What follows an array that may be read or written as vectors, in all three languages."""
+ALIGNED = "__attribute__((aligned({bytes})))"
+"""What follows an array that begins at a multiple of some bytes, in all three languages."""
+VECTOR_BYTES = 16
+"""Of the largest vector."""
 _LANES = "xyzw"
 
 
@@ -76,7 +78,9 @@ class _Writer:
     def _copied(self, value: Expr) -> list[str] | None:
         """Return the lines of a value that is a vector in memory or a number, or one of such."""
         if isinstance(value, (Const, Real)):
-            lanes = ", ".join([self._expressions.text(value)] * self._lanes)
+            # A 0 of halves is one of floats, which holds two.
+            count = self._lanes // 2 if value.dtype == HALF else self._lanes
+            lanes = ", ".join([self._expressions.text(value)] * count)
             return [self._dialect.vector.format(type=self._type, lanes=lanes)]
         position = load_of(value)
         if position is not None:
@@ -100,6 +104,8 @@ class _Writer:
         always = loaded_always(self._store.value)
         for position, load in enumerate(self._store.loads):
             if position not in always or not is_vector(load, self._var, self._lanes):
+                continue
+            if VECTOR_TYPES[load.buffer.dtype, self._lanes] != self._type:
                 continue
             name = self._names.of((self._var, position), f"{load.buffer.name}_lanes")
             lines.append(f"const {self._type} {name} = {self._whole(load)};")

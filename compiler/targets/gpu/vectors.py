@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import gcd
 
 from vdla.compiler.ir.linear import simplify, sum_of, uses
 from vdla.compiler.ir.stmt import Access, Store
 from vdla.compiler.lower.regions import SHARED
-from vdla.compiler.te.expr import Binary, Const, Expr, Reduce, Select, Var, all_of
+from vdla.compiler.te.expr import Binary, Const, Expr, Real, Reduce, Select, Var, all_of
 from vdla.compiler.te.traverse import map_expr, substitute, walk
 
 from .conditions import conjuncts, differences
+from .dialect import HALF
 from .kernel import Guard, Loop, Statement
+from .shared_values import load_of
 
 __all__ = ["VECTOR_TYPES", "in_vectors", "is_vector"]
 
@@ -21,8 +23,11 @@ VECTOR_TYPES: Mapping[tuple[str, int], str] = {
     ("float32", 4): "float4",
     ("int8", 4): "char4",
     ("uint8", 4): "uchar4",
+    (HALF, 4): "float2",
+    (HALF, 8): "float4",
 }
-"""What the languages call a vector, by dtype and lanes."""
+"""What the languages call a vector, by dtype and lanes. Halves, two of which are as many bits as a
+float, are only copied."""
 
 
 def in_vectors(loop: Loop) -> Statement:
@@ -51,6 +56,8 @@ def in_vectors(loop: Loop) -> Statement:
         return loop
     if not is_vector(store.target, var, lanes):
         return loop
+    if store.target.buffer.dtype == HALF and not _copies(value, store.loads, var, lanes):
+        return loop
     vectors = Loop(var, loop.extent, Store(store.target, value, store.loads), vector=True)
     return Guard(guards, vectors) if guards else vectors
 
@@ -69,6 +76,17 @@ def is_vector(access: Access, var: Var, lanes: int) -> bool:
         and not any(uses(atom, (var,)) for atom in sums if atom is not var)
         and gcd(lanes, constant, *rest) == lanes
     )
+
+
+def _copies(value: Expr, loads: Sequence[Access], var: Var, lanes: int) -> bool:
+    """Tell whether a value is a vector in memory or 0, or one of two."""
+    if isinstance(value, Select):
+        return _copies(value.then, loads, var, lanes) and _copies(value.other, loads, var, lanes)
+    position = load_of(value)
+    if position is not None:
+        load = loads[position]
+        return load.buffer.dtype == HALF and is_vector(load, var, lanes)
+    return isinstance(value, Real) and str(value.value) == "0.0"
 
 
 def _uniform(value: Expr, var: Var, lanes: int) -> Expr:

@@ -17,10 +17,24 @@ struct Place {
 static Place blockIdx, threadIdx;
 static ucontext_t scheduler;
 static ucontext_t *running;
+static int thread_number;
 static void **arguments;
 static bool finished;
+static bool at_barrier;
+static bool broken;
 
-static void wait_for_all() { swapcontext(running, &scheduler); }
+// Fibres of a block run warp by warp, each warp up to its barrier.
+static const int WARP = 32;
+
+static void wait_for_all() {
+    at_barrier = true;
+    swapcontext(running, &scheduler);
+}
+
+static void wait_for_warp() {
+    at_barrier = false;
+    swapcontext(running, &scheduler);
+}
 
 // CUDA C
 #define __global__
@@ -57,6 +71,8 @@ struct __attribute__((may_alias, aligned(4))) uchar4 {
 #define make_uchar4 uchar4
 #define make_float4 float4
 #define make_float2 float2
+static inline size_t __cvta_generic_to_shared(const void *p) { return (size_t)p; }
+
 // Instructions of PTX, by what NVIDIA's PTX ISA says of each; ptx.py puts calls of these in the place
 // of asm statements.
 namespace ptx {
@@ -68,6 +84,100 @@ static inline void cvt_f32_f16(float &d, unsigned short a) {
 static inline void cvt_rn_f16_f32(unsigned short &d, float a) {
     const _Float16 value = a;
     memcpy(&d, &value, sizeof value);
+}
+
+// Tiles of 16 x 16 that a warp holds. Which thread holds which element is not said; here element e
+// is in thread e % 32, as its number e / 32. The 16 halves of a thread are twice as many as there are
+// elements: the upper half repeats the lower one.
+static const int SIDE = 16, TILE = SIDE * SIDE, LANES_SHARE = TILE / WARP;
+union Register {
+    unsigned bits;
+    unsigned short halves[2];
+    float single;
+};
+
+static inline int lane() { return thread_number % WARP; }
+
+// All threads of a warp must give the same address and stride, aligned to 32 bytes.
+static size_t given_address[WARP];
+static int given_step[WARP];
+static void same_for_all(size_t address, int step, int element_bytes) {
+    given_address[lane()] = address;
+    given_step[lane()] = step;
+    wait_for_warp();
+    if (address % 32 != 0 || step * element_bytes % 32 != 0) broken = true;
+    for (int k = 0; k < WARP; ++k)
+        if (given_address[k] != address || given_step[k] != step) broken = true;
+    wait_for_warp();
+}
+
+template <int count>
+static void load_tile(unsigned **tile, size_t address, int step) {
+    same_for_all(address, step, 2);
+    const unsigned short *from = (const unsigned short *)address;
+    for (int k = 0; k < count; ++k) {
+        const int e = k % LANES_SHARE * WARP + lane();
+        Register held;
+        held.bits = *tile[k / 2];
+        held.halves[k % 2] = from[e / SIDE * step + e % SIDE];
+        *tile[k / 2] = held.bits;
+    }
+}
+
+#define TILE_OF(T, n) \
+    T &n##0, T &n##1, T &n##2, T &n##3, T &n##4, T &n##5, T &n##6, T &n##7
+#define LIST_OF(n) {&n##0, &n##1, &n##2, &n##3, &n##4, &n##5, &n##6, &n##7}
+
+static inline void wmma_load_a_sync_aligned_row_m16n16k16_shared_f16(
+    TILE_OF(unsigned, r), size_t p, int stride) {
+    unsigned *tile[] = LIST_OF(r);
+    load_tile<2 * LANES_SHARE>(tile, p, stride);
+}
+static inline void wmma_load_b_sync_aligned_row_m16n16k16_shared_f16(
+    TILE_OF(unsigned, r), size_t p, int stride) {
+    unsigned *tile[] = LIST_OF(r);
+    load_tile<2 * LANES_SHARE>(tile, p, stride);
+}
+
+static inline void wmma_store_d_sync_aligned_row_m16n16k16_shared_f32(
+    size_t p, TILE_OF(const float, r), int stride) {
+    const float *tile[] = LIST_OF(r);
+    same_for_all(p, stride, 4);
+    for (int k = 0; k < LANES_SHARE; ++k) {
+        const int e = k * WARP + lane();
+        ((float *)p)[e / SIDE * stride + e % SIDE] = *tile[k];
+    }
+}
+
+// The factors of all threads of the warp, put together.
+static float left[TILE], right[TILE];
+static float element_of(const unsigned *const *tile, int k) {
+    Register held;
+    held.bits = *tile[k / 2];
+    _Float16 value;
+    memcpy(&value, &held.halves[k % 2], sizeof value);
+    return value;
+}
+
+// d = a * b + c; products and sums have at least single precision.
+static inline void wmma_mma_sync_aligned_row_row_m16n16k16_f32_f32(
+    TILE_OF(float, d), TILE_OF(const unsigned, a), TILE_OF(const unsigned, b),
+    TILE_OF(const float, c)) {
+    float *sums[] = LIST_OF(d);
+    const unsigned *lefts[] = LIST_OF(a), *rights[] = LIST_OF(b);
+    const float *before[] = LIST_OF(c);
+    for (int k = 0; k < LANES_SHARE; ++k) {
+        left[k * WARP + lane()] = element_of(lefts, k);
+        right[k * WARP + lane()] = element_of(rights, k);
+    }
+    wait_for_warp();
+    for (int k = 0; k < LANES_SHARE; ++k) {
+        const int e = k * WARP + lane();
+        float sum = *before[k];
+        for (int i = 0; i < SIDE; ++i) sum += left[e / SIDE * SIDE + i] * right[i * SIDE + e % SIDE];
+        *sums[k] = sum;
+    }
+    wait_for_warp();
 }
 }  // namespace ptx
 
@@ -89,9 +199,31 @@ static void entry() {
     finished = true;
 }
 
-// Returns 0, or 1 where a barrier is reached by some threads of a block while others end.
+// Runs the fibres of a warp until all wait for the block, or have ended; returns how many have ended,
+// or -1 where some of them wait for the warp and others for the block, or have ended.
+__attribute__((noinline)) static int run_warp(std::vector<ucontext_t> &fibres, const int *block, int first) {
+    const int end = min(first + WARP, (int)fibres.size());
+    for (;;) {
+        int ended = 0, waiting = 0;
+        for (int k = first; k < end; ++k) {
+            threadIdx = {k % block[0], k / block[0] % block[1], k / (block[0] * block[1])};
+            thread_number = k;
+            running = &fibres[k];
+            finished = at_barrier = false;
+            swapcontext(&scheduler, &fibres[k]);
+            ended += finished;
+            waiting += at_barrier;
+        }
+        if (ended + waiting == end - first) return ended;
+        if (ended + waiting != 0 || end - first != WARP) return -1;
+    }
+}
+
+// Returns 0, or 1 where some threads of a block or a warp wait and others do not, or 2 where those of
+// a warp say different things, or what no instruction takes.
 extern "C" int launch(const int *grid, const int *block, void **given) {
     arguments = given;
+    broken = false;
     const int count = block[0] * block[1] * block[2];
     const size_t stack_bytes = 1 << 16;
     std::vector<char> stacks(count * stack_bytes);
@@ -107,14 +239,13 @@ extern "C" int launch(const int *grid, const int *block, void **given) {
         }
         for (int ended = 0; ended < count;) {
             ended = 0;
-            for (int k = 0; k < count; ++k) {
-                threadIdx = {k % block[0], k / block[0] % block[1], k / (block[0] * block[1])};
-                running = &fibres[k];
-                finished = false;
-                swapcontext(&scheduler, &fibres[k]);
-                ended += finished;
+            for (int first = 0; first < count; first += WARP) {
+                const int done = run_warp(fibres, block, first);
+                if (done < 0) return 1;
+                ended += done;
             }
             if (ended != 0 && ended != count) return 1;
+            if (broken) return 2;
         }
     }
     return 0;

@@ -27,5 +27,5 @@ def _call(statement: re.Match[str]) -> str:
     assert ";" not in operands, "one instruction a statement"
     name = re.sub(r"[.:]+", "_", instruction)
     order = [int(number) for number in re.findall(r"%(\d+)", operands)]
-    assert sorted(order) == list(range(len(values))), statement[0]
+    assert set(order) == set(range(len(values))), statement[0]
     return f"ptx::{name}({', '.join(values[number] for number in order)});"
