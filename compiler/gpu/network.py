@@ -78,6 +78,7 @@ def compile_network(
     *,
     winograd: int = 0,
     dtype: str = "float32",
+    matrices: bool = False,
 ) -> GpuNetwork:
     """Make kernels of a network in float32 or float16.
 
@@ -106,6 +107,9 @@ def compile_network(
     dtype : str
         ``float16`` or ``float32``: how weights and activations lie in memory. Both are computed
         with in float32.
+    matrices : bool
+        Whether warps multiply matrices in float16, by tensor cores: in CUDA C alone, and from
+        compute capability 7.0 on.
 
     Raises
     ------
@@ -129,7 +133,8 @@ def compile_network(
         if key not in made:
             by_template = not isinstance(part, WinogradPart)
             tile = recorded_tile(records, graph, part, machine) if by_template else None
-            made[key] = part, part_kernels(graph, part, f"part{number}", tile)
+            steps = part_kernels(graph, part, f"part{number}", tile, matrices=matrices)
+            made[key] = part, steps
         first, steps = made[key]
         names = _names(graph, part, first, steps, f"part{number}")
         for step in steps:

@@ -10,7 +10,7 @@ from vdla.compiler.cpu.define.elementwise import ELEMENTWISE
 from vdla.compiler.cpu.winograd import Algorithm
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.passes.groups import fusion_groups
-from vdla.compiler.targets.gpu import Kernel, build_kernel, source_of
+from vdla.compiler.targets.gpu import CUDA, OPENCL, Kernel, build_kernel, source_of
 from vdla.errors import LoweringError
 
 from .elements import schedule_elements
@@ -81,7 +81,9 @@ def _split(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
         yield nodes[end:]
 
 
-def part_kernels(graph: Graph, part: Part, name: str, tile: Tile | None = None) -> tuple[Step, ...]:
+def part_kernels(
+    graph: Graph, part: Part, name: str, tile: Tile | None = None, *, matrices: bool = False
+) -> tuple[Step, ...]:
     """Return the kernels of a part, in order: by a template, or one a stage.
 
     Parameters
@@ -93,6 +95,8 @@ def part_kernels(graph: Graph, part: Part, name: str, tile: Tile | None = None) 
         Of the kernels, which are numbered where there are several.
     tile : Tile, optional
         How what the template computes is shared out; by rules if it is left out.
+    matrices : bool
+        Whether warps may multiply matrices, in kernels that are CUDA C then.
 
     Raises
     ------
@@ -100,21 +104,23 @@ def part_kernels(graph: Graph, part: Part, name: str, tile: Tile | None = None) 
         A kernel cannot be made of a stage, or no source of it; the error names the operators.
     """
     try:
-        steps = _kernels(graph, part, name, tile)
+        steps = _kernels(graph, part, name, tile, matrices=matrices)
         for step in steps:
-            source_of(step.kernel)
+            source_of(step.kernel, CUDA if matrices else OPENCL)
         return steps
     except LoweringError as error:
         names = ", ".join(f"{node.op} {node.name!r}" for node in part.nodes)
         raise LoweringError(f"No kernel can be made of {names}: {error}") from error
 
 
-def _kernels(graph: Graph, part: Part, name: str, tile: Tile | None) -> tuple[Step, ...]:
+def _kernels(
+    graph: Graph, part: Part, name: str, tile: Tile | None, *, matrices: bool
+) -> tuple[Step, ...]:
     if isinstance(part, WinogradPart):
         return tuple(Step(*one) for one in winograd_kernels(part, name))
     head = part.nodes[0]
     if takes_tiles(graph, head):
-        return (Step(*tiled_kernel(graph, part, name, tile)),)
+        return (Step(*tiled_kernel(graph, part, name, tile, matrices=matrices)),)
     steps = []
     stages = cut(part.output)
     for number, stage in enumerate(stages):

@@ -10,14 +10,17 @@ from vdla.compiler import te
 from vdla.compiler.cpu.define.site import Array, Site
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.gpu import Kernel, build_kernel
+from vdla.compiler.targets.gpu.matrices import SIDE
 from vdla.compiler.te.expr import Const, Reduce
 from vdla.errors import LoweringError
 
 from .convolution import schedule_convolution
 from .convolution_tiles import ConvolutionTile, default_convolution_tile, default_depthwise_tile
 from .dots import dot_of
+from .matrix import DEPTH, default_matrix_tile, schedule_matrices
 from .part import Part, part_of
 from .product import default_product_tile, schedule_product
+from .rows import product_of
 from .tiles import Tile
 from .words import define_in_words, takes_words
 
@@ -35,6 +38,8 @@ __all__ = [
 
 OPERATORS = ("conv2d", "dense", "depthwise_conv2d", "matmul")
 """What has a template."""
+_LEAST = SIDE // 2
+"""Rows and columns from which on a product is one for warps; below, most of a tile were padding."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class OperatorKernel:
     constants: Mapping[str, Array]
 
 
-def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
+def operator_kernel(graph: Graph, node: Node, *, matrices: bool = False) -> OperatorKernel:
     """Return the kernel of an operator, by its definition and a schedule for it.
 
     Definitions are those that the processor's back end has.
@@ -66,6 +71,8 @@ def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
     graph : Graph
     node : Node
         Of the graph.
+    matrices : bool
+        Whether warps may multiply matrices in float16: for CUDA, from compute capability 7.0 on.
 
     Raises
     ------
@@ -78,13 +85,13 @@ def operator_kernel(graph: Graph, node: Node) -> OperatorKernel:
             f"{node.name!r} is {node.op}: compile its network, which takes others as well."
         )
     part = part_of(graph, (node,), tiled_definition(graph, node))
-    kernel, tensors = tiled_kernel(graph, part, node.name)
+    kernel, tensors = tiled_kernel(graph, part, node.name, matrices=matrices)
     constants = {t.name: array for t, array in part.constants.items() if t in tensors}
     return OperatorKernel(kernel, tuple(part.inputs.values()), constants)
 
 
 def tiled_kernel(
-    graph: Graph, part: Part, name: str, tile: Tile | None = None
+    graph: Graph, part: Part, name: str, tile: Tile | None = None, *, matrices: bool = False
 ) -> tuple[Kernel, tuple[te.Tensor, ...]]:
     """Return the kernel of a part by its head's template, and the tensors that it is given.
 
@@ -97,17 +104,25 @@ def tiled_kernel(
         The kernel's.
     tile : Tile, optional
         How it is shared out; by rules if it is left out.
+    matrices : bool
+        Whether warps may multiply matrices, where it is a product of float16, by tiles of their
+        own.
 
     Raises
     ------
     LoweringError
         There is no template for the head's shapes, or no kernel can be made of it.
     """
-    schedule = tiled_schedule(graph, part.nodes[0], part.output, tile)
+    product = product_of(part.output, SIDE, DEPTH) if matrices else None
+    if product is not None and min(product.rows, product.columns) >= _LEAST:
+        held = default_matrix_tile(product.rows, product.columns)
+        schedule, output = schedule_matrices(product, held), product.output
+    else:
+        output = part.output
+        schedule = tiled_schedule(graph, part.nodes[0], output, tile)
     read = {tensor for stage in schedule.stages for tensor in stage.reads()}
     given = [tensor for tensor in (*part.inputs, *part.constants) if tensor in read]
-    args = (*given, part.output)
-    return build_kernel(name, schedule, args), args
+    return build_kernel(name, schedule, (*given, output)), (*given, part.output)
 
 
 def takes_tiles(graph: Graph, node: Node) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from tests.one_operator import network
 from vdla.compiler.graph import Graph
 
-__all__ = ["CASES", "HALVES", "Case", "convolution", "dense", "depthwise", "matmul"]
+__all__ = ["CASES", "HALVES", "MATRICES", "Case", "convolution", "dense", "depthwise", "matmul"]
 
 Array = np.ndarray
 FREE, RELU = (-np.inf, np.inf), (0.0, np.inf)
@@ -195,3 +195,19 @@ HALVES: dict[str, Callable[[], Case]] = {
     ),
 }
 """The same of half floats."""
+MATRICES: dict[str, Callable[[], Case]] = {
+    **{name: case for name, case in HALVES.items() if name != "dense 7x13x5"},
+    "dense 64x96x128": lambda: dense(64, 96, 128, FREE, "float16"),
+    "dense 8x1x8": lambda: dense(8, 1, 8, dtype="float16"),
+    "matmul 129x100x70": lambda: matmul((129, 100), (100, 70), "float16"),
+    "matmul batches": lambda: matmul((3, 2, 20, 16), (3, 2, 16, 40), "float16"),
+    "conv 1x1 window": lambda: convolution((2, 5, 7, 19), 21, (1, 1), (2, 1), dtype="float16"),
+    "conv 3x3 divided": lambda: convolution(
+        (1, 8, 8, 32), 64, (3, 3), padding=SAME, clip=FREE, dtype="float16"
+    ),
+    "conv 7x7 image": lambda: convolution((1, 7, 7, 16), 24, (3, 3), padding=SAME, dtype="float16"),
+    "conv dilated": lambda: convolution(
+        (2, 9, 8, 4), 9, (3, 2), padding=((0, 2), (2, 0)), dilation=(2, 3), dtype="float16"
+    ),
+}
+"""Products of half floats that are large enough for warps."""

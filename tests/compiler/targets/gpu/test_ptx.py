@@ -20,7 +20,7 @@ import pytest
 
 from tests.compiler.gpu.byte_cases import CASES as BYTES
 from tests.compiler.gpu.cases import CASES as OPERATORS
-from tests.compiler.gpu.cases import HALVES
+from tests.compiler.gpu.cases import HALVES, MATRICES
 from tests.compiler.targets.gpu.on_processor import SHIM, unwritten
 from tests.compiler.targets.gpu.schedules import CASES as SCHEDULES
 from vdla.compiler.gpu import operator_kernel
@@ -171,6 +171,17 @@ def test_what_is_in_a_library_alone_is_refused() -> None:
         r"compile its CUDA C\.",
     ):
         ptx_of(_element(lambda x: call("pow", x, x)))
+
+
+def test_what_a_warp_does_together_is_refused() -> None:
+    case = MATRICES["dense 64x32x96"]()
+    kernel = operator_kernel(case.graph, case.graph.nodes[0], matrices=True).kernel
+    with pytest.raises(
+        LoweringError,
+        match=r"PTX must be of what a thread does by itself, and matrix_fill is for a warp: "
+        r"compile its CUDA C\.",
+    ):
+        ptx_of(kernel)
 
 
 def test_ptx_says_what_the_driver_must_know() -> None:
