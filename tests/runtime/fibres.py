@@ -43,6 +43,7 @@ def compiled(source: str, entry: str, folder: Path) -> Compiled:
     if compiler is None:
         pytest.skip("no C++ compiler: apt-get install g++")
     folder.mkdir(parents=True)
+    source = source.replace("(threadgroup ", "(")  # pointers of C++ have no address spaces
     (folder / "kernel.inc").write_text(source)
     (folder / "metal_stdlib").touch()
     (signature,) = re.findall(rf"\bvoid {entry}\(\n(.*?)\)\n{{", source, re.S)
