@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-__all__ = ["innermost", "opcodes"]
+__all__ = ["innermost", "loops", "opcodes"]
 
 
 def opcodes(listing: Sequence[str]) -> Counter[str]:
@@ -23,6 +23,11 @@ def innermost(listing: Sequence[str]) -> list[Sequence[str]]:
         for a, b in spans
         if not any((c, d) != (a, b) and a <= c and d <= b for c, d in spans)
     ]
+
+
+def loops(listing: Sequence[str]) -> list[Sequence[str]]:
+    """Return all loops, in the order of their ends."""
+    return [listing[a:b] for a, b in _spans(listing)]
 
 
 def _spans(listing: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from vdla.compiler.te.expr import Const
 from vdla.errors import LoweringError
 
 from .intrinsics import WORD, signs_of
-from .kernel import BLOCK, THREAD, Barrier, Guard, Kernel, Loop, Matrix, Sequence, Statement
+from .kernel import BLOCK, THREAD, Barrier, Guard, Kernel, Loop, Matrix, Sequence, Statement, walk
 from .source import entry_name
 
 __all__ = ["llvm_of", "ptx_of"]
@@ -28,6 +28,8 @@ FEATURES = "+ptx63"
 """The version of PTX, which drivers since CUDA 10 read."""
 MEMORY, SHARED = (ll.PointerType(addrspace=space) for space in (1, 3))
 """Pointers to memory of the device, and of a block."""
+_FEW = 4
+"""Steps that are written one after the other, as NVIDIA's compiler does: its assembler does not."""
 VECTOR_BYTES = 16
 """The most that a thread reads of shared memory at once."""
 _REGISTERS = dict(
@@ -181,7 +183,7 @@ class _ThreadEmitter(StatementEmitter):
     def _repeat(self, stmt: Loop) -> None:
         extent = self._index(stmt.extent)
         constant = isinstance(extent, int)
-        if constant and (stmt.unroll or stmt.vector):
+        if constant and (stmt.unroll or stmt.vector or (extent <= _FEW and _is_flat(stmt))):
             for value in range(extent):
                 with self._bound(stmt.var, value):
                     self.emit(stmt.body)
@@ -189,6 +191,12 @@ class _ThreadEmitter(StatementEmitter):
         body: Any = stmt.body  # given back to `emit` as it is
         start, end = ll.Constant(I64, 0), ll.Constant(I64, extent) if constant else extent
         self.loop(stmt.var, start, end, body, certain=constant and extent > 0)
+
+
+def _is_flat(loop: Loop) -> bool:
+    """Tell whether a loop holds none but vectors."""
+    inner = (part for part in walk(loop.body) if isinstance(part, Loop))
+    return all(part.vector for part in inner)
 
 
 def _refuse_libraries(module: ll.Module, kernel: Kernel) -> None:

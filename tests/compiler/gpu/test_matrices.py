@@ -114,7 +114,7 @@ def test_rows_that_no_instruction_takes_are_noticed(tmp_path: Path) -> None:
 def test_a_network_by_warps_is_onnxruntimes(tmp_path: Path) -> None:
     graph = _block()
     values = _image(graph)
-    made = compile_network(graph, "float16", matrices=True)
+    made = compile_network(graph, dtype="float16", matrices=True)
     held: dict[str, Array] = {**values, **made.constants}
     by_warps = 0
     for number, call in enumerate(made.calls):
