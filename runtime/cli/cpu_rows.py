@@ -16,7 +16,7 @@ from vdla.errors import InputError, VdlaError
 from vdla.processor import available_cores, features
 from vdla.runtime.cli.chains import CHAINED, chain
 from vdla.runtime.cli.peers import PEERS, missing_peer, onnx_call, our_call, peer_call
-from vdla.runtime.cli.versus import Sample, alternate, compared, spread_of
+from vdla.runtime.cli.versus import Sample, alternate, check_parts, compared, spread_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -73,12 +73,7 @@ def rows_of(
     InputError
         There is no such part.
     """
-    unknown = sorted(set(parts) - set(PARTS))
-    if unknown:
-        raise InputError(
-            f"A part of this benchmark must be one of {', '.join(PARTS)}, not "
-            f"{', '.join(unknown)}: name some of these, or none for all."
-        )
+    check_parts(parts, PARTS)
     todo = [
         ({"part": part, **title}, measure) for part in parts for title, measure in PARTS[part]()
     ]

@@ -15,10 +15,10 @@ import onnx
 from vdla.compiler.gpu import GpuNetwork, compile_network
 from vdla.compiler.gpu.loads import Loads, network_loads, unfused_loads
 from vdla.compiler.onnx import import_onnx
-from vdla.errors import InputError, VdlaError
+from vdla.errors import VdlaError
 from vdla.runtime.cli.gpu_models import CONVOLUTIONS, NETWORKS, Measured
 from vdla.runtime.cli.torch_peer import TorchModel, missing_torch
-from vdla.runtime.cli.versus import in_turn, spread_of
+from vdla.runtime.cli.versus import check_parts, in_turn, spread_of
 from vdla.runtime.gpu_network import PlacedRun, place_network
 
 if TYPE_CHECKING:
@@ -89,12 +89,7 @@ def rows_of(
     InputError
         There is no such part.
     """
-    unknown = sorted(set(parts) - set(PARTS))
-    if unknown:
-        raise InputError(
-            f"A part of this benchmark must be one of {', '.join(PARTS)}, not "
-            f"{', '.join(unknown)}: name some of these, or none for all."
-        )
+    check_parts(parts, PARTS)
     todo = [(part, name, make) for part in parts for name, make in PARTS[part].items()]
     rows = []
     for number, (part, name, make) in enumerate(todo):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-__all__ = ["Sample", "alternate", "compared", "in_turn", "spread_of"]
+from vdla.errors import InputError
+
+__all__ = ["Sample", "alternate", "check_parts", "compared", "in_turn", "spread_of"]
 
 _T = TypeVar("_T")
 
@@ -124,3 +126,20 @@ def compared(ours: Sequence[Sample], theirs: Sequence[Sample], *, threads: int) 
         "peer_wall_milliseconds": peers_wall,
         "busy": wall > _CLOCKS_APART * mine or peers_wall > _CLOCKS_APART * peers,
     }
+
+
+def check_parts(parts: Sequence[str], known: Iterable[str]) -> None:
+    """Check that a benchmark has the parts that are asked for.
+
+    Raises
+    ------
+    InputError
+        There is no such part.
+    """
+    names = tuple(known)
+    unknown = sorted(set(parts) - set(names))
+    if unknown:
+        raise InputError(
+            f"A part of this benchmark must be one of {', '.join(names)}, not "
+            f"{', '.join(unknown)}: name some of these, or none for all."
+        )
