@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DIRECT", "PAIRS", "WINOGRAD_2", "WINOGRAD_4", "Choice"]
+__all__ = ["DIRECT", "GROUPS", "PAIRS", "QUADS", "WINOGRAD_2", "WINOGRAD_4", "Choice"]
 
-DIRECT, PAIRS = "direct", "pairs"
+DIRECT, PAIRS, QUADS = "direct", "pairs", "quads"
 WINOGRAD_2, WINOGRAD_4 = "winograd 2x2", "winograd 4x4"
+
+GROUPS = {DIRECT: 1, PAIRS: 2, QUADS: 4}
+"""Channels whose products an instruction adds up, of 32, 16 and 8 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +20,8 @@ class Choice:
     Attributes
     ----------
     algorithm : str
-        `DIRECT`; `PAIRS`, of 8-bit integers; `WINOGRAD_2` or `WINOGRAD_4`, by the outputs of a
-        tile.
+        `DIRECT`; `PAIRS` or `QUADS`, of 8-bit integers; `WINOGRAD_2` or `WINOGRAD_4`, by the
+        outputs of a tile.
     flat : bool
         Whether register tiles are cut from all pixels in a row, and not from the image's rows.
     rows, columns, vectors : int

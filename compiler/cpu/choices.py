@@ -9,12 +9,12 @@ from math import prod
 
 from vdla.compiler.targets.cpu.target import Target
 
-from .choice import DIRECT, PAIRS, Choice
+from .choice import DIRECT, GROUPS, PAIRS, Choice
 from .defaults import default_choice, default_unrolled
 from .define.site import Site
 from .direct import Layer
-from .pairs import takes_pairs
-from .tiles import CACHE_BYTES, Tile, most_pixels, tile_cycles
+from .dots import dot_algorithms
+from .tiles import CACHE_BYTES, Tile, most_pixels, reduction_block, tile_cycles
 from .winograd import ALGORITHMS, Algorithm, takes_winograd
 
 __all__ = ["Choices"]
@@ -64,8 +64,9 @@ class Choices:
             for name, by in ALGORITHMS.items():
                 if by.weight_bytes(self._depth, self._outputs) <= _MOST_WEIGHT_BYTES:
                     found.update(dict.fromkeys(self._winograd(name, by)))
-        pairs = takes_pairs(self.site, self.target)
-        found.update(dict.fromkeys(self._tiled(PAIRS if pairs else DIRECT)))
+        dots = dot_algorithms(self.site, self.target)
+        for name in dots if PAIRS in dots else [*dots, DIRECT]:
+            found.update(dict.fromkeys(self._tiled(name)))
         return list(found)
 
     def seconds(self, choice: Choice) -> float:
@@ -91,8 +92,9 @@ class Choices:
         return -(-self._outputs // (vectors * self.target.lanes(32)))
 
     def _tiled(self, algorithm: str) -> Iterator[Choice]:
-        pair = 2 if algorithm == PAIRS else 1
-        steps = self._steps(-(-self._depth // pair), self.default.block // pair)
+        group = GROUPS[algorithm]
+        count = -(-self._depth // group)
+        steps = self._steps(count, reduction_block(count))
         for flat, tile in self._tiles():
             layer = Layer.of(self.site, flat=flat)
             for some in steps:
@@ -103,7 +105,7 @@ class Choices:
                         rows=tile.rows,
                         columns=tile.columns,
                         vectors=tile.vectors,
-                        block=pair * some,
+                        block=group * some,
                         unrolled=unrolled,
                         at_once=0,
                     )
@@ -162,18 +164,18 @@ class Choices:
         """Return cycles on one thread, and the parts that threads share."""
         layer = Layer.of(self.site, flat=choice.flat)
         batch, taps = layer.output[0], prod(layer.data.shape[1:3])
-        pair = 2 if choice.algorithm == PAIRS else 1
+        group = GROUPS[choice.algorithm]
         tile = Tile(choice.rows, choice.columns, choice.vectors)
         height, width = layer.tiled_size
         groups = self._groups(choice.vectors)
-        steps = taps * -(-self._depth // pair)
+        steps = taps * -(-self._depth // group)
         products = batch * tile_cycles(tile, height, width) * groups * choice.vectors * steps
         tiles = batch * groups * -(-height // tile.rows) * -(-width // tile.columns)
         turns = tiles * steps / choice.unrolled * _STEP_CYCLES
-        turns += tiles * steps * pair / choice.block * _VISIT_CYCLES
+        turns += tiles * steps * group / choice.block * _VISIT_CYCLES
         rows = layer.tile_rows(choice)
         blocks = -(-rows // (choice.at_once or rows))
-        size = 4 // pair
+        size = 4 // group
         weights = float(layer.data.size * size)
         pixels = float(batch * prod(layer.surrounded_size) * self._depth * size)
         again = blocks if weights > CACHE_BYTES // 2 else 1

@@ -8,10 +8,10 @@ from math import prod
 
 from vdla.compiler.targets.cpu.target import Target
 
-from .choice import DIRECT, PAIRS, Choice
+from .choice import DIRECT, GROUPS, Choice
 from .define.site import Site
 from .direct import Layer
-from .pairs import takes_pairs
+from .dots import dot_algorithms
 from .tiles import (
     CACHE_BYTES,
     Tile,
@@ -47,9 +47,8 @@ def default_choice(site: Site, target: Target, without: Collection[str] = ()) ->
     algorithm = None if "winograd" in without else _winograd_for(site)
     if algorithm is not None:
         return _winograd_choice(site, algorithm, target)
-    if "pairs" not in without and takes_pairs(site, target):
-        return _tiled_choice(site, PAIRS, target)
-    return _tiled_choice(site, DIRECT, target)
+    dots = [] if "pairs" in without else dot_algorithms(site, target)
+    return _tiled_choice(site, dots[0] if dots else DIRECT, target)
 
 
 def default_unrolled(steps: int) -> int:
@@ -106,22 +105,22 @@ def _winograd_choice(site: Site, algorithm: str, target: Target) -> Choice:
 def _tiled_choice(site: Site, algorithm: str, target: Target) -> Choice:
     """Return the tile, flat or not, that covers the image in fewer cycles."""
     layer, tile = _tiled(Layer.of(site), target)
-    depth, pair = layer.shape[3], 2 if algorithm == PAIRS else 1
-    steps = reduction_block(-(-depth // pair))
+    depth, group = layer.shape[3], GROUPS[algorithm]
+    steps = reduction_block(-(-depth // group))
     choice = Choice(
         algorithm=algorithm,
         flat=layer.flat,
         rows=tile.rows,
         columns=tile.columns,
         vectors=tile.vectors,
-        block=pair * steps,
+        block=group * steps,
         unrolled=default_unrolled(steps),
         at_once=0,
     )
     if layer.dense or layer.flat:
         return choice
     rows = layer.tile_rows(choice)
-    element_bytes = 4 // pair
+    element_bytes = 4 // group
     pixels = prod(layer.surrounded_size) * depth * element_bytes
     groups = -(-layer.data.shape[0] // (tile.vectors * target.lanes(32)))
     some = rows_at_once(rows, pixels // rows, layer.data.size * element_bytes, groups)

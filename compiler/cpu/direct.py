@@ -146,9 +146,12 @@ class Layer:
         (top, bottom), (left, right) = self.padding
         return top + self.shape[1] + bottom, left + self.shape[2] + right
 
-    def finished(self, site: Site, sums: Tensor, lanes: int) -> Tensor:
-        """Return the node's output from sums of shape (N, O / lanes, *tiled_size, lanes)."""
-        finish = finished(site, (1,) if self.dense else (1, 2, 3), 0)
+    def finished(self, site: Site, sums: Tensor, lanes: int, shift: int = 0) -> Tensor:
+        """Return the node's output from sums of shape (N, O / lanes, *tiled_size, lanes).
+
+        The input and its margin were higher by `shift` than they are in the graph.
+        """
+        finish = finished(site, (1,) if self.dense else (1, 2, 3), 0, shift)
 
         def element(*index: Expr) -> Expr:
             channel = as_expr(index[-1])

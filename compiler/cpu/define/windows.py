@@ -192,7 +192,7 @@ def centred(site: Site, data: Array, channel: int) -> Array:
     return narrow if (narrow == wide).all() else wide
 
 
-def finished(site: Site, folded: Sequence[int], channel: int) -> Finish:
+def finished(site: Site, folded: Sequence[int], channel: int, shift: int = 0) -> Finish:
     """Return what makes outputs of sums: bias, scale, clip.
 
     Parameters
@@ -202,6 +202,8 @@ def finished(site: Site, folded: Sequence[int], channel: int) -> Finish:
         its margin holds too, is then taken off with the bias. None where it is off already.
     channel : int
         Dimension of the weight that the outputs' channels run along.
+    shift : int
+        What the sums' inputs are higher by than the graph's.
     """
     clip = site.attrs["clip"]
     if not site.quantized:
@@ -219,7 +221,7 @@ def finished(site: Site, folded: Sequence[int], channel: int) -> Finish:
         data = site.value(1)
         assert data is not None
         weight = centred(site, data, channel).astype(np.int64)
-        offset = offset - params.input_zero_point * weight.sum(axis=tuple(folded))
+        offset = offset - (params.input_zero_point + shift) * weight.sum(axis=tuple(folded))
     # The sum with its bias fits 32 bits, whatever happens to its parts.
     held = site.constant(offset.astype(np.int32), site.named("bias"))
     rescale = requantize(site, params, params.output_zero_point, clip)

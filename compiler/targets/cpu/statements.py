@@ -98,7 +98,7 @@ class StatementEmitter:
         elif isinstance(stmt, Intrinsic):
             operands = [self._pointer(one, self._index(one.offset)) for one in stmt.operands]
             output = self._pointer(stmt.output, self._index(stmt.output.offset))
-            emit_intrinsic(self._builder, stmt.intrin, output, tuple(operands))
+            emit_intrinsic(self._builder, stmt, output, tuple(operands))
         else:
             raise LoweringError(
                 f"A processor has no {type(stmt).__name__.lower()} between scratchpads: leave out "

@@ -170,6 +170,7 @@ def _levels() -> dict[str, Target]:
         "popcnt": "popcnt",
     }
     avx512 = avx2 | {f"avx512{part}": f"avx512{part}" for part in ("f", "bw", "cd", "dq", "vl")}
+    avxvnni = avx2 | {"avx_vnni": "avxvnni"}
     vnni = avx512 | {"avx512_vnni": "avx512vnni"}
     amx = vnni | {
         "avx512_bf16": "avx512bf16",
@@ -211,6 +212,7 @@ def _levels() -> dict[str, Target]:
         x86("x86-64-amx", "x86-64-v4", amx, 512, 32),
         x86("x86-64-vnni", "x86-64-v4", vnni, 512, 32),
         x86("x86-64-avx512", "x86-64-v4", avx512, 512, 32),
+        x86("x86-64-avxvnni", "x86-64-v3", avxvnni, 256, 16),
         x86("x86-64-avx2", "x86-64-v3", avx2, 256, 16),
         x86("x86-64", "x86-64", {}, 128, 16),
         aarch64("aarch64-dot", {"asimd": "neon", "asimddp": "dotprod"}),

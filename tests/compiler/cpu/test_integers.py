@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import llvmlite.ir as ll
@@ -10,7 +11,7 @@ import pytest
 
 from tests.compiler.cpu.test_networks import compiled, run
 from vdla.compiler.reference import Interpreter
-from vdla.compiler.targets.cpu.intrinsics import pair_product
+from vdla.compiler.targets.cpu.intrinsics import dot_product
 from vdla.compiler.targets.cpu.kernel import Kernel, emit_kernel, optimize
 from vdla.compiler.targets.cpu.target import Target
 from vdla.compiler.te import compute, create_schedule, placeholder, reduce_axis, sum_over
@@ -38,12 +39,14 @@ def test_a_network_of_integers_is_the_interpreters(name: str) -> None:
     np.testing.assert_array_equal(run(compiled(graph), graph, {tensor.name: x}, "end", 2), expected)
 
 
-def pairs(target: Target, lanes: int = 16, steps: int = 6) -> Kernel:
+def dots(target: Target, group: int, lanes: int = 16, steps: int = 6) -> Kernel:
     """Return ``y[r, l] = sum(a[r, s, k] * b[s, l, k] for s, k)`` with the instruction inside."""
-    intrin = pair_product(target, lanes)
+    intrin = dot_product(target, lanes, group)
     assert intrin is not None
-    a, b = placeholder((3, steps, 2), "int16", "a"), placeholder((steps, lanes, 2), "int16", "b")
-    s, k = reduce_axis(steps, "s"), reduce_axis(2, "k")
+    shared, own = (operand.dtype for operand in intrin.operands)
+    a = placeholder((3, steps, group), shared, "a")
+    b = placeholder((steps, lanes, group), own, "b")
+    s, k = reduce_axis(steps, "s"), reduce_axis(group, "k")
     y = compute(
         (3, lanes),
         lambda r, lane: sum_over(
@@ -59,40 +62,57 @@ def pairs(target: Target, lanes: int = 16, steps: int = 6) -> Kernel:
     stage.reorder(r, s, lane, k)
     stage.vectorize(lane)
     stage.tensorize(lane, intrin)
-    return Kernel("pairs", schedule, (a, b, y))
+    return Kernel("dots", schedule, (a, b, y))
 
 
-LEVELS = {
-    "x86-64-avx2": "vpmaddwd\t",
-    "x86-64-avx512": "vpmaddwd\t",
-    "x86-64-vnni": "vpdpwssd\t",
-    "x86-64-amx": "vpdpwssd\t",
-}
+LEVELS = [
+    ("x86-64-avx2", 2, "vpmaddwd", 2),
+    ("x86-64-avxvnni", 2, "vpdpwssd", 2),  # LLVM makes one of vpmaddwd and the addition
+    ("x86-64-avxvnni", 4, "vpdpbusd", 2),
+    ("x86-64-avx512", 2, "vpmaddwd", 1),
+    ("x86-64-vnni", 2, "vpdpwssd", 1),
+    ("x86-64-vnni", 4, "vpdpbusd", 1),
+    ("x86-64-amx", 2, "vpdpwssd", 1),
+    ("x86-64-amx", 4, "vpdpbusd", 1),
+    ("aarch64-dot", 4, "sdot", 4),
+]
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_level_with_the_instruction_gets_it_once_a_vector_and_step(level: str) -> None:
+@pytest.mark.parametrize(("level", "group", "instruction", "vectors"), LEVELS)
+def test_a_level_with_the_instruction_gets_it_once_a_vector_and_step(
+    level: str, group: int, instruction: str, vectors: int
+) -> None:
     module = ll.Module("test")
     target = Target.named(level)
-    emit_kernel(module, pairs(target))
+    emit_kernel(module, dots(target, group))
     parsed, machine = optimize(module, target)
     text = machine.emit_assembly(parsed)
-    vectors = 2 if level == "x86-64-avx2" else 1
-    loop = [line for line in text.splitlines() if LEVELS[level] in line]
-    assert len(loop) % vectors == 0
-    assert loop
+    found = re.findall(rf"\s{instruction}\s", text)
+    assert len(found) % vectors == 0
+    assert found
     assert "vpmuldq" not in text
 
 
-@pytest.mark.parametrize("level", ["x86-64", "aarch64-neon", "armv7-neon"])
-def test_a_level_without_it_has_none(level: str) -> None:
-    assert pair_product(Target.named(level), 16) is None
+@pytest.mark.parametrize(
+    ("level", "groups"),
+    [
+        ("x86-64", (2, 4)),
+        ("x86-64-avx2", (4,)),
+        ("x86-64-avx512", (4,)),
+        ("aarch64-neon", (2, 4)),
+        ("aarch64-dot", (2,)),
+        ("armv7-neon", (2, 4)),
+    ],
+)
+def test_a_level_without_it_has_none(level: str, groups: tuple[int, ...]) -> None:
+    for group in groups:
+        assert dot_product(Target.named(level), 16, group) is None
 
 
 def test_an_intrinsic_of_another_target_is_refused() -> None:
     from vdla.compiler.te import TensorIntrin
 
-    kernel = pairs(Target.named("x86-64-avx2"))
+    kernel = dots(Target.named("x86-64-avx2"), 2)
     stage = kernel.schedule.stages[0]
     (axis,) = stage.intrinsics
     known = stage.intrinsics[axis]

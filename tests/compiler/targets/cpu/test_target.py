@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[4]
 ZEN3 = {"sse2", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe", "popcnt"}
 SKYLAKE_SERVER = ZEN3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 CASCADE_LAKE = SKYLAKE_SERVER | {"avx512_vnni"}
+ALDER_LAKE = ZEN3 | {"avx_vnni"}
 SAPPHIRE_RAPIDS = CASCADE_LAKE | {"avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}
 
 
@@ -46,6 +47,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
         ("x86-64", set(), "x86-64"),
         ("x86-64", ZEN3 - {"fma"}, "x86-64"),
         ("x86-64", ZEN3, "x86-64-avx2"),
+        ("x86-64", ALDER_LAKE, "x86-64-avxvnni"),
         ("x86-64", SKYLAKE_SERVER, "x86-64-avx512"),
         ("x86-64", CASCADE_LAKE, "x86-64-vnni"),
         ("x86-64", SAPPHIRE_RAPIDS, "x86-64-amx"),
@@ -77,9 +79,9 @@ def test_a_level_can_be_forced(machine: Machine, monkeypatch: pytest.MonkeyPatch
     [
         (
             "avx2",
-            "VDLA_CPU must be one of x86-64-amx, x86-64-vnni, x86-64-avx512, x86-64-avx2, x86-64, "
-            "aarch64-dot, aarch64-neon, armv7-neon, not 'avx2': set it to one of these, or unset "
-            "it.",
+            "VDLA_CPU must be one of x86-64-amx, x86-64-vnni, x86-64-avx512, x86-64-avxvnni, "
+            "x86-64-avx2, x86-64, aarch64-dot, aarch64-neon, armv7-neon, not 'avx2': set it to one "
+            "of these, or unset it.",
         ),
         (
             "x86-64-vnni",
@@ -151,6 +153,7 @@ define void @add(ptr %a) {
     [
         ("x86-64", "%xmm", "%ymm"),
         ("x86-64-avx2", "%ymm", "%zmm"),
+        ("x86-64-avxvnni", "%ymm", "%zmm"),
         ("x86-64-avx512", "%zmm", "%ymm"),
         ("x86-64-vnni", "%zmm", "%ymm"),
         ("x86-64-amx", "%zmm", "%ymm"),
