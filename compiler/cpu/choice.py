@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DIRECT", "GROUPS", "PAIRS", "QUADS", "WINOGRAD_2", "WINOGRAD_4", "Choice"]
+__all__ = ["DIRECT", "GROUPS", "MATRICES", "PAIRS", "QUADS", "WINOGRAD_2", "WINOGRAD_4", "Choice"]
 
-DIRECT, PAIRS, QUADS = "direct", "pairs", "quads"
+DIRECT, PAIRS, QUADS, MATRICES = "direct", "pairs", "quads", "matrices"
 WINOGRAD_2, WINOGRAD_4 = "winograd 2x2", "winograd 4x4"
 
 GROUPS = {DIRECT: 1, PAIRS: 2, QUADS: 4}
@@ -20,13 +20,14 @@ class Choice:
     Attributes
     ----------
     algorithm : str
-        `DIRECT`; `PAIRS` or `QUADS`, of 8-bit integers; `WINOGRAD_2` or `WINOGRAD_4`, by the
-        outputs of a tile.
+        `DIRECT`; `PAIRS`, `QUADS` or `MATRICES`, of 8-bit integers; `WINOGRAD_2` or `WINOGRAD_4`,
+        by the outputs of a tile.
     flat : bool
         Whether register tiles are cut from all pixels in a row, and not from the image's rows.
     rows, columns, vectors : int
         Of a register tile: pixels down and across, and vectors of channels for each. Winograd's
-        algorithms multiply `columns` tiles of the image at a time.
+        algorithms multiply `columns` tiles of the image at a time; of matrices, `columns` tiles of
+        16 pixels are multiplied by `vectors` tiles of 16 channels.
     block : int
         Input channels that lie side by side in the packed image: a divisor of them.
     unrolled : int

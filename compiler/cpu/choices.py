@@ -9,11 +9,12 @@ from math import prod
 
 from vdla.compiler.targets.cpu.target import Target
 
-from .choice import DIRECT, GROUPS, PAIRS, Choice
+from .choice import DIRECT, GROUPS, MATRICES, PAIRS, Choice
 from .defaults import default_choice, default_unrolled
 from .define.site import Site
 from .direct import Layer
 from .dots import dot_algorithms
+from .matrix import MATRIX_TILES, MOST_BLOCK_BYTES, Grid, takes_matrices
 from .tiles import CACHE_BYTES, Tile, most_pixels, reduction_block, tile_cycles
 from .winograd import ALGORITHMS, Algorithm, takes_winograd
 
@@ -27,6 +28,9 @@ _VECTORS = (1, 2, 4)
 _BLOCKS = (8, 16, 64)
 _UNROLLED = (4, 8)
 _AT_ONCE = (0, 1, 4, 16)
+_MATRIX_ROWS = (1, 2, 4, 7, 8, 14, 16, 28, 32)
+_MATRICES_SLOWER = 1.5
+"""What `_SLOWER` is of tile registers, whose loads and stores count as much as products."""
 _ROWS_AT_ONCE = (0, 1, 2, 4, 8)
 """Of Winograd's tiles."""
 _MOST_WEIGHT_BYTES = 64 << 20
@@ -64,6 +68,8 @@ class Choices:
             for name, by in ALGORITHMS.items():
                 if by.weight_bytes(self._depth, self._outputs) <= _MOST_WEIGHT_BYTES:
                     found.update(dict.fromkeys(self._winograd(name, by)))
+        if takes_matrices(self.site, self.target):
+            found.update(dict.fromkeys(self._matrices()))
         dots = dot_algorithms(self.site, self.target)
         for name in dots if PAIRS in dots else [*dots, DIRECT]:
             found.update(dict.fromkeys(self._tiled(name)))
@@ -72,7 +78,10 @@ class Choices:
     def seconds(self, choice: Choice) -> float:
         """Return an estimate of the time that a choice takes: products, loops, bytes moved."""
         by = ALGORITHMS.get(choice.algorithm)
-        cycles, chunks = self._tiled_cycles(choice) if by is None else self._by(choice, by)
+        if choice.algorithm == MATRICES:
+            cycles, chunks = self._matrix_cycles(choice)
+        else:
+            cycles, chunks = self._tiled_cycles(choice) if by is None else self._by(choice, by)
         turns = -(-chunks // self.threads)
         return cycles * turns / chunks / CLOCK_HZ
 
@@ -159,6 +168,41 @@ class Choices:
                             unrolled=unrolled,
                             at_once=at_once,
                         )
+
+    def _matrices(self) -> Iterator[Choice]:
+        """Return all tiles, and some rows at a time, whose products take little longer."""
+        _, each = Grid(self._layer, 1, 1, 1).steps
+        height, _ = Grid(self._layer, 1, 1, 1).outputs
+        found = {
+            Choice(
+                algorithm=MATRICES,
+                columns=tiles,
+                vectors=vectors,
+                block=each,
+                unrolled=1,
+                at_once=rows if rows < height else 0,
+            ): grid.cycles
+            for tiles, vectors in MATRIX_TILES
+            for rows in {min(rows, height) for rows in (*_MATRIX_ROWS, height)}
+            for grid in [Grid(self._layer, rows, tiles, vectors)]
+            if grid.block_bytes <= MOST_BLOCK_BYTES or rows == 1
+        }
+        best = min(found.values())
+        yield from (one for one, cycles in found.items() if cycles <= _MATRICES_SLOWER * best)
+
+    def _matrix_cycles(self, choice: Choice) -> tuple[float, int]:
+        """Return cycles on one thread, and the parts that threads share."""
+        layer = self._layer
+        grid, batch = Grid.of(layer, choice), layer.output[0]
+        weights = float(layer.data.size)
+        pixels = float(batch * prod(grid.phases) * grid.positions * self._depth)
+        again = grid.blocks if weights > CACHE_BYTES // 2 else 1
+        visits = grid.groups if pixels / grid.blocks / batch > CACHE_BYTES // 2 else 1
+        moved = weights / _FAR_BYTES + weights * (again - 1) / _NEAR_BYTES
+        moved += pixels * (2 + visits) / _NEAR_BYTES
+        chunks = batch * grid.blocks * grid.groups
+        spilled = 2 * chunks * grid.block_bytes if grid.block_bytes > CACHE_BYTES // 2 else 0
+        return grid.cycles + moved + spilled / _NEAR_BYTES, chunks
 
     def _tiled_cycles(self, choice: Choice) -> tuple[float, int]:
         """Return cycles on one thread, and the parts that threads share."""

@@ -8,10 +8,11 @@ from math import prod
 
 from vdla.compiler.targets.cpu.target import Target
 
-from .choice import DIRECT, GROUPS, Choice
+from .choice import DIRECT, GROUPS, MATRICES, Choice
 from .define.site import Site
 from .direct import Layer
 from .dots import dot_algorithms
+from .matrix import MATRIX_TILES, MOST_BLOCK_BYTES, Grid, takes_matrices
 from .tiles import (
     CACHE_BYTES,
     Tile,
@@ -29,6 +30,8 @@ _MOST_WEIGHT_BYTES = 16 << 20
 """Of transformed weights: reading more takes longer than the products that they spare."""
 _FEW_BLOCKS = 4
 """So few blocks do not keep threads busy: each step is then spread over them by itself."""
+_LEAST_GAIN = 2.0
+"""Of tile registers over vectors, in products alone: their sums go through memory."""
 _UNROLLED = 4
 """Steps of a reduction whose loads may overlap the sums before them."""
 
@@ -47,8 +50,15 @@ def default_choice(site: Site, target: Target, without: Collection[str] = ()) ->
     algorithm = None if "winograd" in without else _winograd_for(site)
     if algorithm is not None:
         return _winograd_choice(site, algorithm, target)
-    dots = [] if "pairs" in without else dot_algorithms(site, target)
-    return _tiled_choice(site, dots[0] if dots else DIRECT, target)
+    if "pairs" in without:
+        return _tiled_choice(site, DIRECT, target)
+    dots = dot_algorithms(site, target)
+    choice = _tiled_choice(site, dots[0] if dots else DIRECT, target)
+    if not takes_matrices(site, target):
+        return choice
+    by_matrices = _matrix_choice(site)
+    gain = _vector_cycles(site, choice, target) / Grid.of(Layer.of(site), by_matrices).cycles
+    return by_matrices if gain >= _LEAST_GAIN else choice
 
 
 def default_unrolled(steps: int) -> int:
@@ -125,6 +135,43 @@ def _tiled_choice(site: Site, algorithm: str, target: Target) -> Choice:
     groups = -(-layer.data.shape[0] // (tile.vectors * target.lanes(32)))
     some = rows_at_once(rows, pixels // rows, layer.data.size * element_bytes, groups)
     return replace(choice, at_once=some if some < rows else 0)
+
+
+def _matrix_choice(site: Site) -> Choice:
+    """Return the tiles, and rows at a time, that take the fewest cycles; of equals, the most rows.
+
+    Rows are so few that their sums stay in the cache.
+    """
+    layer = Layer.of(site)
+    _, each = Grid(layer, 1, 1, 1).steps
+    found: list[tuple[int, int, Choice]] = []
+    for tiles, vectors in MATRIX_TILES:
+        height, _ = Grid(layer, 1, tiles, vectors).outputs
+        for rows in range(1, height + 1):
+            grid = Grid(layer, rows, tiles, vectors)
+            if grid.block_bytes > MOST_BLOCK_BYTES // 4 and rows > 1:
+                break
+            choice = Choice(
+                algorithm=MATRICES,
+                columns=tiles,
+                vectors=vectors,
+                block=each,
+                unrolled=1,
+                at_once=rows if rows < height else 0,
+            )
+            found.append((grid.cycles, -rows, choice))
+    return min(found, key=lambda one: one[:2])[2]
+
+
+def _vector_cycles(site: Site, choice: Choice, target: Target) -> float:
+    """Return the cycles of all products of a tiled choice."""
+    layer = Layer.of(site, flat=choice.flat)
+    outputs, *taps, depth = layer.data.shape
+    tile = Tile(choice.rows, choice.columns, choice.vectors)
+    steps = prod(taps) * -(-depth // GROUPS[choice.algorithm])
+    groups = -(-outputs // (choice.vectors * target.lanes(32)))
+    each = tile_cycles(tile, *layer.tiled_size) * choice.vectors
+    return layer.output[0] * groups * steps * each
 
 
 def _tiled(layer: Layer, target: Target) -> tuple[Layer, Tile]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "pack_weights",
     "schedule_packed",
     "takes_direct",
+    "takes_quantized",
 ]
 
 
@@ -42,6 +44,16 @@ def takes_direct(site: Site) -> bool:
     if site.node.op == "dense":
         return len(site.tensors[0].shape) == 2 and len(site.output.shape) == 2
     return site.tensors[1].shape[3] == site.tensors[0].shape[3]
+
+
+def takes_quantized(site: Site) -> bool:
+    """Tell whether a node is one of those that multiplies 8-bit integers, for several channels."""
+    return (
+        takes_direct(site)
+        and site.output.shape[-1] > 1
+        and site.quantized
+        and site.input(0).dtype in ("int8", "uint8")
+    )
 
 
 def pack_weights(data: Array, block: int, lanes: int) -> Array:
@@ -151,14 +163,28 @@ class Layer:
 
         The input and its margin were higher by `shift` than they are in the graph.
         """
+
+        def sum_of(n: Expr, h: Expr, w: Expr, channel: Expr) -> Expr:
+            if self.flat:
+                h, w = as_expr(0), h * self.output[2] + w
+            return sums[n, channel // lanes, h, w, channel % lanes]
+
+        return self.finished_of(site, sum_of, shift)
+
+    def finished_of(
+        self, site: Site, sum_of: Callable[[Expr, Expr, Expr, Expr], Expr], shift: int = 0
+    ) -> Tensor:
+        """Return the node's output from a function of an output's place: n, h, w, channel.
+
+        The input and its margin were higher by `shift` than they are in the graph.
+        """
         finish = finished(site, (1,) if self.dense else (1, 2, 3), 0, shift)
+        zero = as_expr(0)
 
         def element(*index: Expr) -> Expr:
-            channel = as_expr(index[-1])
-            n, h, w = (0, 0, index[0]) if self.dense else index[:3]
-            if self.flat:
-                h, w = 0, h * self.output[2] + w
-            return finish(sums[n, channel // lanes, h, w, channel % lanes], channel)
+            *place, channel = map(as_expr, index)
+            n, h, w = (zero, zero, *place) if self.dense else place
+            return finish(sum_of(n, h, w, channel), channel)
 
         return site.compute(site.output.shape, element)
 

@@ -13,7 +13,7 @@ from vdla.compiler.te import Expr, Schedule, Tensor, reduce_axis, select, sum_ov
 
 from .choice import GROUPS, PAIRS, QUADS, Choice
 from .define.site import Array, Site
-from .direct import Layer, pack_weights, schedule_packed, takes_direct
+from .direct import Layer, pack_weights, schedule_packed, takes_quantized
 from .tuned import Tuned, unroll_all, unrolled_steps
 
 __all__ = ["dot_algorithms", "dot_convolution", "shift_to"]
@@ -25,12 +25,7 @@ def dot_algorithms(site: Site, target: Target) -> list[str]:
     One output channel alone fills no vector, and weights, less their zero points, must fit the
     instruction's 8 bits.
     """
-    if not (
-        takes_direct(site)
-        and site.output.shape[-1] > 1
-        and site.quantized
-        and site.input(0).dtype in ("int8", "uint8")
-    ):
+    if not takes_quantized(site):
         return []
     return [
         algorithm

@@ -10,13 +10,14 @@ from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.cpu.target import Target
 from vdla.compiler.te.expr import Reduce
 
-from .choice import PAIRS, QUADS, Choice
+from .choice import MATRICES, PAIRS, QUADS, Choice
 from .defaults import default_choice
 from .define import DEFINITIONS
 from .define.compose import compose
 from .define.site import Array, Constants, Site
 from .direct import direct_convolution, takes_direct
 from .dots import dot_convolution
+from .matrix import matrix_convolution
 from .schedule import default_schedule
 from .tuned import Tuned
 from .winograd import ALGORITHMS, winograd_convolution
@@ -125,6 +126,8 @@ def group_kernel(
 def _tuned(site: Site, target: Target, choice: Choice) -> Tuned:
     if choice.algorithm in ALGORITHMS:
         return winograd_convolution(site, target, choice)
+    if choice.algorithm == MATRICES:
+        return matrix_convolution(site, target, choice)
     if choice.algorithm in (PAIRS, QUADS):
         return dot_convolution(site, target, choice)
     return direct_convolution(site, target, choice)

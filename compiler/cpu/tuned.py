@@ -37,12 +37,13 @@ def unroll_all(stage: Stage, axes: Iterable[IterVar]) -> None:
         stage.unroll(axis)
 
 
-def parallel(stage: Stage, axes: Sequence[IterVar]) -> None:
-    """Run outer loops, neighbours, as one on all threads."""
+def parallel(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
+    """Run outer loops, neighbours, as one on all threads; return that one."""
     spread = axes[0]
     for axis in axes[1:]:
         spread = stage.fuse(spread, axis)
     stage.parallel(spread)
+    return spread
 
 
 def unrolled_steps(stage: Stage, axis: IterVar, steps: int) -> list[IterVar]:

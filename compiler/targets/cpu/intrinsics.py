@@ -13,6 +13,7 @@ from vdla.compiler.te import TensorIntrin, compute, placeholder, reduce_axis, su
 from vdla.errors import LoweringError
 
 from .convert import lane_order, splat
+from .matrices import emit_matrix, is_matrix
 from .target import Target
 from .types import I32
 
@@ -119,6 +120,9 @@ def emit_intrinsic(
         Pointers to its operands.
     """
     intrin = stmt.intrin
+    if is_matrix(stmt):
+        emit_matrix(builder, stmt, output, operands)
+        return
     if intrin.name not in _INSTRUCTIONS:
         raise LoweringError(f"A processor has no intrinsic {intrin.name}.")
     instruction, (lanes,) = _INSTRUCTIONS[intrin.name], intrin.declaration.shape

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import llvmlite.ir as ll
@@ -30,6 +31,7 @@ from .convert import lane_order, splat
 from .element import ElementEmitter, combine
 from .index import IndexEmitter, Known, Lanes
 from .intrinsics import emit_intrinsic
+from .matrices import MATRIX, SIDE, TILE, cleared, emit_clear
 from .types import ALIGN_BYTES, I1, I32, I64, POINTER, aligned, element_type, itemsize
 
 __all__ = ["StatementEmitter"]
@@ -71,6 +73,7 @@ class StatementEmitter:
         self._known = Known()
         self._lane: Var | None = None
         self._stack_bytes = 0
+        self._registers: dict[tuple[Buffer, int], Any] = {}
 
     @property
     def builder(self) -> ll.IRBuilder:
@@ -96,8 +99,7 @@ class StatementEmitter:
         elif isinstance(stmt, Store):
             self._store(stmt)
         elif isinstance(stmt, Intrinsic):
-            operands = [self._pointer(one, self._index(one.offset)) for one in stmt.operands]
-            output = self._pointer(stmt.output, self._index(stmt.output.offset))
+            *operands, output = (self._tile(*one[:2]) for one in (*stmt.tiles[1:], stmt.tiles[0]))
             emit_intrinsic(self._builder, stmt, output, tuple(operands))
         else:
             raise LoweringError(
@@ -117,6 +119,11 @@ class StatementEmitter:
     # Loops
 
     def _for(self, stmt: For) -> None:
+        clear = cleared(stmt)
+        if clear is not None:
+            with self._bound(stmt.var, 0), self._bound(clear[0], 0):
+                emit_clear(self._builder, self._tile(clear[1].target, (SIDE, SIDE)))
+            return
         extent = self._index(stmt.extent)
         constant = isinstance(extent, int)
         if stmt.kind == "vectorize" and constant and self._lane is None:
@@ -206,6 +213,9 @@ class StatementEmitter:
 
     def _alloc(self, stmt: Alloc) -> None:
         buffer = stmt.buffer
+        if buffer.scope == MATRIX:
+            self.emit(stmt.body)
+            return
         size = buffer.total * itemsize(buffer.dtype)
         if self._workspace is not None and size > self._workspace.least_bytes:
             place = self._workspace.take(size)
@@ -237,6 +247,16 @@ class StatementEmitter:
         kind = element_type(access.buffer.dtype)
         base = self._buffers[access.buffer]
         return self._builder.gep(base, [_as_i64(offset)], source_etype=kind)
+
+    def _tile(self, access: Access, shape: tuple[int, ...]) -> Any:
+        """Return a pointer to an intrinsic's tile: of one in a register, to what stands for it."""
+        offset = self._index(access.offset)
+        if access.buffer.scope != MATRIX:
+            return self._pointer(access, offset)
+        place = access.buffer, offset // prod(shape)
+        if place not in self._registers:
+            self._registers[place] = self._on_stack(TILE, access.buffer.name)
+        return self._registers[place]
 
     # Stores
 

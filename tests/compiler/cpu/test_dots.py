@@ -12,6 +12,7 @@ from tests.compiler.cpu import running
 from tests.compiler.cpu.convolutions import run
 from tests.compiler.cpu.emulated import emulated, emulated_target
 from tests.compiler.cpu.integers import extreme_and_drawn, integer_layer
+from tests.compiler.cpu.test_integers import DATA, NETWORKS
 from tests.compiler.targets.cpu.guarded import ENDS, in_child
 from tests.networks import Draft, as_uint8
 from vdla.compiler.cpu import pipeline
@@ -20,10 +21,12 @@ from vdla.compiler.cpu.group import head_of
 from vdla.compiler.cpu.pipeline import CpuCode, compile_runs
 from vdla.compiler.cpu.template import templates_of
 from vdla.compiler.graph import Graph
+from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.cpu import kernel
 from vdla.compiler.targets.cpu.target import Target, supports
 from vdla.compiler.tune.database import Database
 from vdla.compiler.tune.task import Record
+from vdla.runtime.api import read_graph
 
 LAYERS = {
     "one pixel of odd channels": integer_layer((1, 1, 1, 17), 17),
@@ -36,10 +39,13 @@ LAYERS = {
     "uint8": as_uint8(integer_layer((1, 6, 11, 17), 13, 3, 2, (1, 1)), weight_zero=128),
     "dense, one row": integer_layer((1, 70), 33),
     "dense, five rows": integer_layer((5, 64), 10),
+    "dense, many rows": integer_layer((70, 130), 50),
+    "stride two, dilation three": integer_layer((2, 15, 11, 40), 24, 3, 2, (3, 2), dilation=3),
+    "a pixel between tiles": integer_layer((1, 9, 15, 128), 56, 3, 1, (1, 1)),
     "lowest weights": integer_layer((1, 6, 6, 64), 16, 3, 1, (1, 1), weights="lowest"),
     "highest weights": integer_layer((1, 6, 6, 64), 16, 3, 1, (1, 1), weights="highest"),
 }
-LEVELS = ("x86-64-vnni", "x86-64-avxvnni", "aarch64-dot")
+LEVELS = ("x86-64-amx", "x86-64-vnni", "x86-64-avxvnni", "aarch64-dot")
 
 
 def hold(code: CpuCode, graph: Graph) -> None:
@@ -92,6 +98,7 @@ def test_every_choice_computes_the_layer(level: str) -> None:
         ("x86-64-avxvnni", ["quads", "pairs"]),
         ("x86-64-avx512", ["pairs"]),
         ("x86-64-vnni", ["quads", "pairs"]),
+        ("x86-64-amx", ["matrices", "quads", "pairs"]),
         ("aarch64-neon", ["direct"]),
         ("aarch64-dot", ["quads", "direct"]),
     ],
@@ -99,19 +106,53 @@ def test_every_choice_computes_the_layer(level: str) -> None:
 def test_a_level_takes_the_best_that_it_has_and_offers_what_records_name(
     level: str, algorithms: list[str]
 ) -> None:
-    graph = LAYERS["odd channels"]
-    head = head_of(graph, graph.nodes[0])
-    assert head is not None
-    every = Choices(head, Target.named(level)).every()
+    every = choices(LAYERS["a pixel between tiles"], level).every()
     assert list(dict.fromkeys(choice.algorithm for choice in every)) == algorithms
 
 
 def test_weights_of_more_than_8_bits_go_by_pairs() -> None:
     net = Draft("wide", (1, 8, 8, 16))
     graph = as_uint8(net.finish(net.conv("conv", "input", 24)))
+    for level in ("x86-64-amx", "x86-64-vnni", "x86-64-avx2"):
+        assert choices(graph, level).default.algorithm == "pairs"
+
+
+@pytest.mark.parametrize(
+    ("graph", "algorithm"),
+    [
+        (integer_layer((1, 56, 56, 64), 64, 3, 1, (1, 1)), "matrices"),
+        (integer_layer((1, 7, 7, 512), 512, 3, 1, (1, 1)), "matrices"),
+        (integer_layer((1, 56, 56, 64), 128, 1, 2), "matrices"),
+        (integer_layer((32, 512), 1000), "matrices"),
+        (integer_layer((1, 512), 1000), "quads"),
+        (integer_layer((1, 224, 224, 3), 64, 7, 2, (3, 3)), "quads"),
+    ],
+    ids=["rows", "small image", "stride two", "many images", "one image", "three channels"],
+)
+def test_tile_registers_are_taken_where_they_are_filled(graph: Graph, algorithm: str) -> None:
+    assert choices(graph, "x86-64-amx").default.algorithm == algorithm
+
+
+def choices(graph: Graph, level: str) -> Choices:
     head = head_of(graph, graph.nodes[0])
     assert head is not None
-    assert Choices(head, Target.named("x86-64-vnni")).default.algorithm == "pairs"
+    return Choices(head, Target.named(level))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_shape_of_registers_computes_the_layer(name: str) -> None:
+    graph, target = LAYERS[name], emulated_target("x86-64-amx")
+    ((template, _),) = templates_of(graph, target)
+    mine = [point for point in template.space if point["algorithm"] == "matrices"]
+    if not mine:
+        pytest.skip("so few channels are multiplied by vectors")
+    shapes = {(point["columns"], point["vectors"]): point for point in mine}
+    with emulated(target):
+        for point in shapes.values():
+            assert template.features(point) is not None
+            assert 0 < template.prior(point) < 1
+            records = Database([Record(template.task, point, 1.0, template.unit)])
+            hold(compile_runs(graph, [graph.nodes], target, records=records), graph)
 
 
 INNER = {
@@ -131,6 +172,39 @@ def test_the_innermost_loop_is_loads_and_products_alone(level: str, window: int)
     assert {name: found[name] for name in counts} == counts
     assert sum(found.values()) <= sum(counts.values()) + 4
     assert not [line for line in loop if "(%rsp" in line]
+
+
+@pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_tiles_are_loaded_once_a_product_and_stay_in_registers(window: int, kind: str) -> None:
+    """Four products for two tiles of pixels and two of weights; sums leave once, at the end."""
+    graph = integer_layer((1, 56, 56, 256), 64, window, 1, (window // 2, window // 2))
+    instruction = "tdpbssd"
+    if kind == "uint8":
+        graph, instruction = as_uint8(graph, weight_zero=128), "tdpbusd"
+    text = assembly(graph, "x86-64-amx")
+    (loop,) = innermost_loops(text, instruction)
+    found = Counter(line.split()[0] for line in loop)
+    assert (found[instruction], found["tileloadd"]) == (4, 4)
+    assert sum(found.values()) <= 8 + 10
+    assert not [line for line in loop if "(%rsp" in line or "tilestored" in line]
+    whole = Counter(line.split()[0] for line in text.splitlines() if line.startswith("\t"))
+    assert (whole["tilezero"], whole[instruction], whole["tilestored"]) == (4, 4, 4)
+    assert whole["ldtilecfg"] == 1
+    assert whole["tilerelease"] >= 1
+
+
+def test_a_network_is_the_interpreters_where_instructions_are_functions() -> None:
+    graph = read_graph(DATA / NETWORKS["resnet8"])
+    tensor = graph.tensors[graph.inputs[0]]
+    image = np.random.default_rng(8).integers(-128, 128, tensor.shape, np.int8)
+    expected = Interpreter(graph).run({tensor.name: image})[graph.outputs[0]]
+    for level in LEVELS:
+        target = emulated_target(level)
+        with emulated(target):
+            code = compile_runs(graph, [graph.nodes], target)
+            result = run(code, graph, {tensor.name: image}, "end", 2)
+        np.testing.assert_array_equal(result, expected)
 
 
 def assembly(graph: Graph, level: str) -> str:
