@@ -166,7 +166,7 @@ def _matrix_choice(site: Site) -> Choice:
 def _vector_cycles(site: Site, choice: Choice, target: Target) -> float:
     """Return the cycles of all products of a tiled choice."""
     layer = Layer.of(site, flat=choice.flat)
-    outputs, *taps, depth = layer.data.shape
+    outputs, *taps, depth = map(int, layer.data.shape)
     tile = Tile(choice.rows, choice.columns, choice.vectors)
     steps = prod(taps) * -(-depth // GROUPS[choice.algorithm])
     groups = -(-outputs // (choice.vectors * target.lanes(32)))

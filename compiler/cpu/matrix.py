@@ -160,7 +160,7 @@ class Grid:
     @property
     def groups(self) -> int:
         """Groups of output channels."""
-        return -(-self.layer.data.shape[0] // (SIDE * self.vectors))
+        return -(-int(self.layer.data.shape[0]) // (SIDE * self.vectors))
 
     @property
     def block_bytes(self) -> int:
@@ -290,12 +290,13 @@ def matrix_convolution(site: Site, target: Target, choice: Choice) -> Tuned:
 def _share_out(out: Stage, grid: Grid, vectors: int) -> IterVar:
     """Run over blocks of rows and groups of channels on all threads; return that loop."""
     *front, channel = out.axis
-    n, h, w = (None, *front, None) if grid.layer.dense else front
-    block, row = out.split(h, factor=grid.rows)
+    dense = grid.layer.dense
+    images, (height, *columns) = front[: 0 if dense else 1], front[0 if dense else 1 :]
+    block, row = out.split(height, factor=grid.rows)
     tile, lane = out.split(channel, factor=SIDE)
     group, tile = out.split(tile, factor=vectors)
-    outer = [axis for axis in (n, block, group) if axis is not None]
-    out.reorder(*outer, row, *([w] if w is not None else []), tile, lane)
+    outer = [*images, block, group]
+    out.reorder(*outer, row, *columns, tile, lane)
     out.vectorize(lane)
     return parallel(out, outer)
 

@@ -33,7 +33,7 @@ STEPS: Mapping[str, str] = {
     "fusion": "operators are computed on what the one before them has just left in registers",
     "layout": "images and weights are packed in blocks of channels, for tiles in registers",
     "winograd": "3 x 3 convolutions of floats take a quarter of the products",
-    "pairs": "8-bit integers are multiplied by pairs or quads in one instruction",
+    "pairs": "8-bit integers are multiplied by pairs, quads or tiles in one instruction",
     "memory": "activations that never live at the same time share memory",
 }
 """What can be left out, and what each does."""
