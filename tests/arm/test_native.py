@@ -73,6 +73,8 @@ for spec, run in zip(module.native.runs, load_runs(module, threads=2, pin=False)
 np.savez("results.npz", **results)
 print(len(results))
 """
+WITH_DOT = {"aarch64-neon": ("aarch64-neon", "aarch64-dot")}
+"""Levels that a machine runs, where one of them multiplies integers by instructions of its own."""
 PLACED = {"maxpool": "cpu", "layer4_1_conv2": "cpu", "layer4_1_add": "cpu", "mean": "cpu"}
 """What of ResNet-18 goes to the processor here beside its input and its classifier, so that there
 is something of every kind."""
@@ -97,11 +99,14 @@ def test_arithmetic_without_instructions_is_numpys(machine: Machine) -> None:
     assert machine.run(ARITHMETIC) == "36"
 
 
-def scores(machine: Machine, model: Path | Graph, images: np.ndarray) -> np.ndarray:
-    network = vdla.compile(model, target="cpu", cpu=machine.level)
+def scores(
+    machine: Machine, model: Path | Graph, images: np.ndarray, level: str = ""
+) -> np.ndarray:
+    level = level or machine.level
+    network = vdla.compile(model, target="cpu", cpu=level)
     network.save(machine.folder / "network.vdla")
     np.save(machine.folder / "images.npy", images)
-    assert machine.run(NETWORK) == machine.level
+    assert machine.run(NETWORK) == level
     return np.load(machine.folder / "scores.npy").reshape(len(images), -1)
 
 
@@ -112,8 +117,9 @@ def test_resnet8_in_int8_is_litert_to_the_bit(machine: Machine, shared_data: Pat
     graph = Graph(graph.name, graph.tensors, graph.nodes[:-1], graph.inputs, last.inputs)
     data = np.load(shared_data / "images/cifar10_test_500.npz")
     images = (data["images"][:IMAGES].astype(np.int16) - 128).astype(np.int8)
-    found = scores(machine, graph, images)
-    np.testing.assert_array_equal(found, data["resnet8_int8_litert_logits"][:IMAGES])
+    for level in WITH_DOT.get(machine.level, (machine.level,)):
+        found = scores(machine, graph, images, level)
+        np.testing.assert_array_equal(found, data["resnet8_int8_litert_logits"][:IMAGES])
 
 
 def test_resnet8_in_float32_is_litert_s(machine: Machine, shared_data: Path) -> None:
