@@ -185,7 +185,7 @@ class Choices:
             for tiles, vectors in MATRIX_TILES
             for rows in {min(rows, height) for rows in (*_MATRIX_ROWS, height)}
             for grid in [Grid(self._layer, rows, tiles, vectors)]
-            if grid.block_bytes <= MOST_BLOCK_BYTES or rows == 1
+            if grid.block_bytes <= MOST_BLOCK_BYTES
         }
         best = min(found.values())
         yield from (one for one, cycles in found.items() if cycles <= _MATRICES_SLOWER * best)

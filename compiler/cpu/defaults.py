@@ -149,7 +149,7 @@ def _matrix_choice(site: Site) -> Choice:
         height, _ = Grid(layer, 1, tiles, vectors).outputs
         for rows in range(1, height + 1):
             grid = Grid(layer, rows, tiles, vectors)
-            if grid.block_bytes > MOST_BLOCK_BYTES // 4 and rows > 1:
+            if grid.block_bytes > (MOST_BLOCK_BYTES if rows == 1 else MOST_BLOCK_BYTES // 4):
                 break
             choice = Choice(
                 algorithm=MATRICES,

@@ -59,13 +59,19 @@ Rapids, and little of a thread's stack."""
 
 
 def takes_matrices(site: Site, target: Target) -> bool:
-    """Tell whether a node multiplies 8-bit integers, and the target has tile registers."""
-    return (
+    """Tell whether a node multiplies 8-bit integers, and the target has tile registers.
+
+    The sums of a row of outputs must fit a block.
+    """
+    if not (
         target.has("amx_int8")
         and takes_quantized(site)
         and site.tensors[1].shape[-1] >= _LEAST_DEPTH
-        and Layer.of(site).data.dtype == np.int8
-    )
+    ):
+        return False
+    layer = Layer.of(site)
+    fits = Grid(layer, 1, 1, 1).block_bytes <= MOST_BLOCK_BYTES
+    return fits and layer.data.dtype == np.int8
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ from tests.compiler.targets.cpu.guarded import ENDS, in_child
 from tests.networks import Draft, as_uint8
 from vdla.compiler.cpu import pipeline
 from vdla.compiler.cpu.choices import Choices
+from vdla.compiler.cpu.direct import Layer
 from vdla.compiler.cpu.group import head_of
+from vdla.compiler.cpu.matrix import MOST_BLOCK_BYTES, Grid
 from vdla.compiler.cpu.pipeline import CpuCode, compile_runs
 from vdla.compiler.cpu.template import templates_of
 from vdla.compiler.graph import Graph
@@ -126,11 +128,28 @@ def test_weights_of_more_than_8_bits_go_by_pairs() -> None:
         (integer_layer((32, 512), 1000), "matrices"),
         (integer_layer((1, 512), 1000), "quads"),
         (integer_layer((1, 224, 224, 3), 64, 7, 2, (3, 3)), "quads"),
+        (integer_layer((1, 2, 16000, 64), 64), "matrices"),
+        (integer_layer((1, 2, 17000, 64), 64), "quads"),
     ],
-    ids=["rows", "small image", "stride two", "many images", "one image", "three channels"],
+    ids=[
+        "rows",
+        "small image",
+        "stride two",
+        "many images",
+        "one image",
+        "three channels",
+        "a row of sums fits",
+        "it does not",
+    ],
 )
 def test_tile_registers_are_taken_where_they_are_filled(graph: Graph, algorithm: str) -> None:
-    assert choices(graph, "x86-64-amx").default.algorithm == algorithm
+    found = choices(graph, "x86-64-amx")
+    assert found.default.algorithm == algorithm
+    compile_runs(graph, [graph.nodes], Target.named("x86-64-amx"))
+    for choice in found.every():
+        if choice.algorithm == "matrices":
+            layer = Layer.of(found.site)
+            assert Grid.of(layer, choice).block_bytes <= MOST_BLOCK_BYTES
 
 
 def choices(graph: Graph, level: str) -> Choices:
