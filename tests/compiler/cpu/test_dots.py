@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ from tests.compiler.cpu.test_integers import DATA, NETWORKS
 from tests.compiler.targets.cpu.guarded import ENDS, in_child
 from tests.networks import Draft, as_uint8
 from vdla.compiler.cpu import pipeline
+from vdla.compiler.cpu.choice import Choice
 from vdla.compiler.cpu.choices import Choices
 from vdla.compiler.cpu.direct import Layer
 from vdla.compiler.cpu.group import head_of
-from vdla.compiler.cpu.matrix import MOST_BLOCK_BYTES, Grid
+from vdla.compiler.cpu.matrix import MATRIX_TILES, MOST_BLOCK_BYTES, Grid
 from vdla.compiler.cpu.pipeline import CpuCode, compile_runs
 from vdla.compiler.cpu.template import templates_of
 from vdla.compiler.graph import Graph
@@ -213,6 +215,24 @@ def test_tiles_are_loaded_once_a_product_and_stay_in_registers(window: int, kind
     assert whole["tilerelease"] >= 1
 
 
+@pytest.mark.parametrize("shape", MATRIX_TILES)
+def test_no_shape_of_registers_takes_more_than_there_are(shape: tuple[int, int]) -> None:
+    tiles, vectors = shape
+    graph = integer_layer((1, 14, 14, 256), 192, 3, 1, (1, 1))
+    found = choices(graph, "x86-64-amx")
+    ((template, _),) = templates_of(graph, found.target)
+    point = {**asdict(found.default), "columns": tiles, "vectors": vectors, "at_once": 0}
+    assert point["algorithm"] == "matrices"
+    with pytest.MonkeyPatch.context() as patch:
+        # Not every shape is worth trying for this layer.
+        patch.setattr(Choices, "every", lambda _: [Choice(**point)])
+        records = Database([Record(template.task, point, 1.0, template.unit)])
+        (loop,) = innermost_loops(assembly(graph, "x86-64-amx", records), "tdpbssd")
+    counts = Counter(line.split()[0] for line in loop)
+    assert (counts["tdpbssd"], counts["tileloadd"]) == (tiles * vectors, tiles + vectors)
+    assert counts["tilestored"] == 0
+
+
 def test_a_network_is_the_interpreters_where_instructions_are_functions() -> None:
     graph = read_graph(DATA / NETWORKS["resnet8"])
     tensor = graph.tensors[graph.inputs[0]]
@@ -226,7 +246,7 @@ def test_a_network_is_the_interpreters_where_instructions_are_functions() -> Non
         np.testing.assert_array_equal(result, expected)
 
 
-def assembly(graph: Graph, level: str) -> str:
+def assembly(graph: Graph, level: str, records: Database | None = None) -> str:
     """Return what a level's machine code is made from."""
     kept: list[str] = []
 
@@ -237,7 +257,7 @@ def assembly(graph: Graph, level: str) -> str:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "optimize", optimize)
-        compile_runs(graph, [graph.nodes], Target.named(level))
+        compile_runs(graph, [graph.nodes], Target.named(level), records=records)
     return kept[0]
 
 
