@@ -33,7 +33,7 @@ __all__ = [
     "templates_of",
 ]
 
-TEMPLATE_VERSION = 1
+TEMPLATE_VERSION = 2
 """Of the template: another one where points, what is made of them, or estimates differ, by which
 costs are scaled; records of it are then not used."""
 
