@@ -5,7 +5,7 @@ from __future__ import annotations
 from vdla.compiler.te import Schedule, Tensor
 
 from .convolution_tiles import ConvolutionTile
-from .fetch import sum_in_registers
+from .fetch import in_pieces, sum_in_registers
 
 __all__ = ["schedule_convolution"]
 
@@ -24,6 +24,8 @@ def schedule_convolution(
               for i: for j: for k.i: for w.r: for c.r: sums[w.r, c.r] += ...   # in registers
             for w.r: for c.r: final[...] = sums[w.r, c.r]
 
+    Columns and channels of a thread may lie in pieces, as those of `schedule_product` do.
+
     Parameters
     ----------
     schedule : Schedule
@@ -40,9 +42,14 @@ def schedule_convolution(
     h_block, h_thread = out.split(h, factor=high)
     w_block, w_thread = out.split(w, factor=wide * tile.columns)
     c_block, c_thread = out.split(c, factor=across * tile.channels)
-    w_thread, w_own = out.split(w_thread, factor=tile.columns)
-    c_thread, c_own = out.split(c_thread, factor=tile.channels)
-    out.reorder(n, h_block, w_block, c_block, h_thread, w_thread, c_thread, w_own, c_own)
+    w_pieces, w_thread, w_own = in_pieces(out, w_thread, wide, tile.columns, tile.virtual_columns)
+    c_pieces, c_thread, c_own = in_pieces(
+        out, c_thread, across, tile.channels, tile.virtual_channels
+    )
+    pieces = (*w_pieces, *c_pieces)
+    out.reorder(
+        *(n, h_block, w_block, c_block), *pieces, *(h_thread, w_thread, c_thread), w_own, c_own
+    )
     for axis, thread in (
         (n, "blockIdx.z"),
         (out.fuse(h_block, w_block), "blockIdx.y"),

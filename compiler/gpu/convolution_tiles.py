@@ -33,12 +33,17 @@ class ConvolutionTile:
     depth : int
         Input channels of a group that a block fetches at a time; of a depthwise convolution, which
         sums up none, columns of the window.
+    virtual_channels, virtual_columns : int
+        Pieces that a thread's channels and columns lie in, as far apart as its block has channels
+        and columns of one piece.
     """
 
     threads: tuple[int, int, int]
     channels: int
     columns: int
     depth: int
+    virtual_channels: int = 1
+    virtual_columns: int = 1
 
 
 def default_convolution_tile(

@@ -14,7 +14,7 @@ from vdla.compiler.te.traverse import walk
 
 from .dots import dot_of
 
-__all__ = ["ENOUGH_BLOCKS", "LANES", "fetch", "step_of", "sum_in_registers"]
+__all__ = ["ENOUGH_BLOCKS", "LANES", "fetch", "in_pieces", "step_of", "sum_in_registers"]
 
 LANES = 4
 """Elements of a vector: what a thread reads and writes of memory at a time, 128 bits of floats."""
@@ -36,6 +36,38 @@ def step_of(depth: int, most: int) -> int:
     vectors = -(-even // LANES) * LANES
     worth = steps > 1 and vectors <= most and 4 * steps * vectors <= 5 * depth
     return vectors if worth else even
+
+
+def in_pieces(
+    out: Stage, axis: IterVar, threads: int, own: int, pieces: int
+) -> tuple[tuple[IterVar, ...], IterVar, IterVar]:
+    """Share out a block's elements among threads, each with some in pieces that lie apart.
+
+    Before: ``for i in 64``. After, for 8 threads with 8 elements each in 2 pieces::
+
+        for v in 2 (vthread): for t in 8: for e in 4: ...            # i = 32 * v + 4 * t + e
+
+    Parameters
+    ----------
+    out : Stage
+    axis : IterVar
+        Of a block's elements.
+    threads, own : int
+        Of the block along the axis, and elements of each.
+    pieces : int
+        Divides `own`.
+
+    Returns
+    -------
+    tuple of tuple of IterVar, IterVar and IterVar
+        Virtual threads, where there is more than one piece; threads; elements of a piece.
+    """
+    piece = own // pieces
+    if pieces == 1:
+        return (), *out.split(axis, factor=piece)
+    virtual, thread = out.split(axis, factor=threads * piece)
+    out.bind(virtual, "vthread")
+    return (virtual,), *out.split(thread, factor=piece)
 
 
 def fetch(

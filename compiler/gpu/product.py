@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vdla.compiler.te import Schedule, Tensor
 
-from .fetch import ENOUGH_BLOCKS, step_of, sum_in_registers
+from .fetch import ENOUGH_BLOCKS, in_pieces, step_of, sum_in_registers
 
 __all__ = ["ProductTile", "default_product_tile", "schedule_product"]
 
@@ -23,12 +23,17 @@ class ProductTile:
         That each thread computes: as many sums in registers as their product.
     depth : int
         Terms that a block fetches at a time.
+    virtual_columns, virtual_rows : int
+        Pieces that a thread's columns and rows lie in, as far apart as its block has columns and
+        rows of one piece.
     """
 
     threads: tuple[int, int]
     columns: int
     rows: int
     depth: int
+    virtual_columns: int = 1
+    virtual_rows: int = 1
 
 
 _LARGE = (((16, 8), 16), ((16, 8), 8))
@@ -74,6 +79,12 @@ def schedule_product(schedule: Schedule, final: Tensor, sums: Tensor, tile: Prod
               for k.i: for m.r: for n.r: sums[m.r, n.r] += ...   # in registers
             for m.r: for n.r: final[...] = sums[m.r, n.r]
 
+    Where a thread's columns lie in pieces, a loop of virtual threads is in front of those of
+    threads, and so for rows. Before, of 64 columns and 8 threads, thread t has the 8 from ``8 * t``
+    on: what a quarter of a warp reads at once of b.shared, 4 of them, lies in half of the banks.
+    After, of 2 pieces, it has 4 from ``4 * t`` and 4 from ``32 + 4 * t`` on, and those of 8 threads
+    lie in all banks.
+
     Parameters
     ----------
     schedule : Schedule
@@ -88,9 +99,10 @@ def schedule_product(schedule: Schedule, final: Tensor, sums: Tensor, tile: Prod
     width, height = tile.threads
     m_block, m_thread = out.split(m, factor=height * tile.rows)
     n_block, n_thread = out.split(n, factor=width * tile.columns)
-    m_thread, m_own = out.split(m_thread, factor=tile.rows)
-    n_thread, n_own = out.split(n_thread, factor=tile.columns)
-    out.reorder(*lead, m_block, n_block, m_thread, n_thread, m_own, n_own)
+    m_pieces, m_thread, m_own = in_pieces(out, m_thread, height, tile.rows, tile.virtual_rows)
+    n_pieces, n_thread, n_own = in_pieces(out, n_thread, width, tile.columns, tile.virtual_columns)
+    pieces = (*m_pieces, *n_pieces)
+    out.reorder(*lead, m_block, n_block, *pieces, m_thread, n_thread, m_own, n_own)
     if lead:
         batch = lead[0]
         for axis in lead[1:]:

@@ -17,8 +17,8 @@ from .vthread import interleave_threads
 __all__ = ["dump", "lower"]
 
 
-def lower(schedule: Schedule) -> tuple[Stmt, Mapping[Tensor, Buffer]]:
-    """Return the loops of a schedule, virtual threads interleaved, and its tensors' buffers.
+def lower(schedule: Schedule, *, interleave: bool = True) -> tuple[Stmt, Mapping[Tensor, Buffer]]:
+    """Return the loops of a schedule, and its tensors' buffers.
 
     Stages, in order; ``VDLA_DUMP`` set to a stage's name, or to ``all``, prints what it leaves:
 
@@ -27,6 +27,13 @@ def lower(schedule: Schedule) -> tuple[Stmt, Mapping[Tensor, Buffer]]:
     ``threads``
         virtual threads as one interleaved stream over private buffers.
 
+    Parameters
+    ----------
+    schedule : Schedule
+    interleave : bool
+        Whether virtual threads become a stream here. A GPU's are left as loops: they lie outside
+        loops of real threads, whose extents may differ between them.
+
     Raises
     ------
     LoweringError
@@ -34,7 +41,7 @@ def lower(schedule: Schedule) -> tuple[Stmt, Mapping[Tensor, Buffer]]:
     """
     nest = build_nests(schedule)
     _after("nests", nest.body)
-    body = interleave_threads(nest.body)
+    body = interleave_threads(nest.body) if interleave else nest.body
     _after("threads", body, changed=body is not nest.body)
     return body, nest.arguments
 

@@ -143,11 +143,12 @@ def _outside(stage: Stage, regions: Regions) -> tuple[tuple[Var, Expr], ...]:
 
 
 def _threads_around(stage: Stage) -> set[Var]:
-    """Return the loops around a stage that run as threads of one block."""
+    """Return the loops around a stage that run as threads of one block, virtual ones too."""
     found: set[Var] = set()
+    axes = (*THREAD_AXES, "vthread")
     while stage.attach is not None:
         stage = stage.attach.stage
-        found.update(leaf.var for leaf in stage.leaves if stage.bound(leaf) in THREAD_AXES)
+        found.update(leaf.var for leaf in stage.leaves if stage.bound(leaf) in axes)
     return found
 
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from vdla.compiler.ir.linear import const_bounds, uses
 from vdla.compiler.ir.stmt import (
-    Access,
     Alloc,
     Block,
-    Buffer,
     Copy,
     For,
     Intrinsic,
     Move,
     Stmt,
     Store,
-    map_stmt,
     walk_stmts,
 )
 from vdla.compiler.te.expr import Expr, Var
+
+from .copies import map_accesses, own_copy, renamed
 
 __all__ = ["interleave_threads"]
 
@@ -71,8 +69,8 @@ def _visit(stmt: Stmt, threads: _Loops, outside: _Loops) -> Stmt:
         loops = (*outside, *threads)
         counts = tuple((var, const_bounds(extent, loops)[1]) for var, extent in threads)
         copies = replace(stmt.buffer, threads=stmt.buffer.threads + counts)
-        renamed = _rename(stmt.body, stmt.buffer, copies)
-        return Alloc(copies, _visit(renamed, threads, outside))
+        body = renamed(stmt.body, stmt.buffer, copies)
+        return Alloc(copies, _visit(body, threads, outside))
     if isinstance(stmt, Block):
         return Block(
             tuple(
@@ -137,43 +135,7 @@ def _phase(stmt: Stmt) -> str | None:
     return "compute" if isinstance(body, (Intrinsic, Move, Store)) else None
 
 
-def _rename(stmt: Stmt, old: Buffer, new: Buffer) -> Stmt:
-    def swap(access: Access) -> Access:
-        return Access(new, access.offset) if access.buffer is old else access
-
-    return _map_accesses(stmt, swap)
-
-
-def _map_accesses(stmt: Stmt, change: Callable[[Access], Access]) -> Stmt:
-
-    def visit(part: Stmt) -> Stmt | None:
-        if isinstance(part, Intrinsic):
-            operands = tuple(change(operand) for operand in part.operands)
-            return replace(part, output=change(part.output), operands=operands)
-        if isinstance(part, Move):
-            return replace(part, output=change(part.output), operand=change(part.operand))
-        if isinstance(part, Copy):
-            return replace(part, target=change(part.target), source=change(part.source))
-        if isinstance(part, Store):
-            return replace(
-                part, target=change(part.target), loads=tuple(change(a) for a in part.loads)
-            )
-        return None
-
-    return map_stmt(stmt, visit)
-
-
 def _use_copies(stmt: Stmt) -> Stmt:
     """Add each thread's share to the offsets of the buffers that have copies."""
     allocated = {part.buffer for part in walk_stmts(stmt) if isinstance(part, Alloc)}
-
-    def shift(access: Access) -> Access:
-        if access.buffer not in allocated:
-            return access
-        offset, step = access.offset, access.buffer.size
-        for var, count in reversed(access.buffer.threads):
-            offset = offset + var * step
-            step *= count
-        return Access(access.buffer, offset)
-
-    return _map_accesses(stmt, shift)
+    return map_accesses(stmt, lambda a: own_copy(a) if a.buffer in allocated else a)

@@ -18,7 +18,7 @@ from .kernel import Guard, Kernel, Loop, Matrix, Statement
 from .kernel import Sequence as Statements
 from .matrices import MATRIX_SCOPES, SIDE
 
-__all__ = ["check_bounds"]
+__all__ = ["check_bounds", "lies_inside"]
 
 _Loops = tuple[tuple[Var, Expr], ...]
 _Facts = tuple[Expr, ...]
@@ -41,6 +41,24 @@ def check_bounds(kernel: Kernel) -> None:
         Names the access for which that is not shown.
     """
     _visit(kernel.body, kernel.places, ())
+
+
+def lies_inside(stmt: Statement, loops: _Loops, conditions: Sequence[Expr]) -> bool:
+    """Tell whether all accesses of a statement are shown to lie inside their arrays.
+
+    Parameters
+    ----------
+    stmt : Statement
+    loops : tuple of (Var, Expr)
+        Ranges of the variables outside it.
+    conditions : sequence of Expr
+        What holds there.
+    """
+    try:
+        _visit(stmt, loops, tuple(d for c in conditions for d in facts_of(c)))
+    except LoweringError:
+        return False
+    return True
 
 
 def _visit(stmt: Statement, loops: _Loops, facts: _Facts) -> None:

@@ -26,14 +26,14 @@ def build_kernel(name: str, schedule: Schedule, args: Sequence[Tensor]) -> Kerne
 
     Stages, in order; ``VDLA_DUMP`` set to a stage's name prints what it leaves:
 
-    ``nests``, ``threads``
+    ``nests``
         the loop IR, as for every target;
     ``narrow``
         what the ranges of its loops settle;
     ``kernel``
-        what each thread runs: bound loops become its place in the grid, extents that differ become
-        conditions, shared memory is filled by all threads, and barriers stand where threads would
-        get ahead of each other.
+        what each thread runs: bound loops become its place in the grid, virtual threads are
+        unrolled in it, extents that differ become conditions, shared memory is filled by all
+        threads, and barriers stand where threads would get ahead of each other.
 
     Every access is then shown to lie inside its array.
 
@@ -52,7 +52,7 @@ def build_kernel(name: str, schedule: Schedule, args: Sequence[Tensor]) -> Kerne
         The schedule cannot be lowered, or not to a kernel.
     """
     _check_root(schedule)
-    body, arguments = lower(schedule)
+    body, arguments = lower(schedule, interleave=False)
     if set(arguments) != set(args):
         raise LoweringError(
             f"The arguments of kernel {name} must be the inputs and outputs of its schedule, "

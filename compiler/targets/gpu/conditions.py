@@ -168,6 +168,8 @@ def needed(
 
 def _follows(condition: Expr, facts: Sequence[Expr], loops: _Loops) -> bool:
     """Tell whether a condition holds everywhere, or wherever one of some facts does."""
+    if isinstance(condition, Const):
+        return bool(condition.value)
     own = differences(condition)
     known = (Const(0), *map(_tightened, facts))
     return bool(own) and all(

@@ -28,15 +28,19 @@ from vdla.compiler.te.expr import Const, Expr, Real, Var
 from vdla.compiler.te.traverse import substitute
 from vdla.errors import LoweringError
 
+from .bounds import lies_inside
 from .conditions import below, facts_of, needed, settle
 from .kernel import BLOCK, THREAD, Guard, Loop, Matrix, Statement, joined
 from .matrices import ALIGNED_BYTES, LANES, MATRIX_SCOPES, SIDE
 from .vectors import in_vectors
+from .virtual import Virtual, each, sums_up, with_copies, within_registers
 
 __all__ = ["REGISTER", "Threads", "thread_sizes"]
 
 REGISTER = "register"
 """Scope of arrays that each thread has of its own."""
+VIRTUAL = "vthread"
+"""What loops of virtual threads are bound to."""
 
 _Loops = tuple[tuple[Var, Expr], ...]
 _VARIABLES = dict(zip((*BLOCK_AXES, *THREAD_AXES), (*BLOCK, *THREAD), strict=True))
@@ -92,6 +96,8 @@ class _Place:
         Where the thread stands and its loops.
     filling : bool
         Whether all threads fill shared memory together.
+    virtual : tuple of (Var, int)
+        Virtual threads that the statement has yet to be run for.
     """
 
     values: Mapping[Var, Expr]
@@ -100,6 +106,7 @@ class _Place:
     loops: _Loops
     tested: tuple[Expr, ...] = ()
     filling: bool = False
+    virtual: Virtual = ()
 
 
 class Threads:
@@ -124,6 +131,31 @@ class Threads:
     unrolled takes its greatest number of steps, each with a condition, so that an array that it
     runs through can lie in registers; one to be vectors is unrolled where its elements are not
     known to be whole vectors.
+
+    Virtual threads share what the threads of a block share, and have their own copies of what lies
+    in registers. Before::
+
+        for v in 2 (vthread):
+          for t in 8 (threadIdx.x):
+            alloc sums (4) in register
+            for k in 16:
+              alloc b in shared
+              for l in 8 (threadIdx.x): b[...] = ...                     # of both
+              for j in 4: sums[j] += a[k] * b[32 * v + 4 * t + j]
+            for j in 4: c[32 * v + 4 * t + j] = sums[j]
+
+    After, v unrolled::
+
+        for k in 16:
+          b[...] = ...
+          for v in 2: for j in 4: sums[4 * v + j] += a[k] * b[32 * v + 4 * thread_x + j]
+        for v in 2: for j in 4: c[32 * v + 4 * thread_x + j] = sums[4 * v + j]
+
+    Their loops are not interleaved as an accelerator's are, whose stream alternates between loading
+    for one and computing for another: here warps take turns by themselves, and what counts is that
+    the virtual threads of a thread stand together, where they use the same elements. So their loop
+    is put inside those of a reduction, outside those over a thread's own elements, and never around
+    a barrier.
 
     Attributes
     ----------
@@ -150,6 +182,8 @@ class Threads:
 
     def _visit(self, stmt: Stmt, at: _Place) -> Statement:
         if isinstance(stmt, Alloc):
+            if stmt.buffer.scope != SHARED:
+                stmt = with_copies(stmt, at.virtual)
             self._allocate(stmt.buffer)
             return self._visit(stmt.body, at)
         if isinstance(stmt, Intrinsic) and _by_warp(stmt):
@@ -162,9 +196,11 @@ class Threads:
         shared = written == {SHARED} or (again and written == {SHARED, REGISTER})
         if shared and not by_warps and not at.filling:
             return self._fill(stmt, at)
-        if at.conditions and SHARED not in written and not _binds(stmt):
-            tested = (*at.tested, *at.conditions)
-            return _guarded(at, self._visit(stmt, replace(at, conditions=(), tested=tested)))
+        if SHARED not in written and not _binds(stmt):
+            if at.virtual:
+                return self._for_each(stmt, at)
+            if at.conditions:
+                return _guarded(at, self._visit(stmt, _passed(at)))
         if isinstance(stmt, Block):
             return joined(*(self._visit(child, at) for child in stmt.stmts))
         if isinstance(stmt, For):
@@ -190,9 +226,31 @@ class Threads:
             )
         lists[buffer.scope].append(buffer)
 
+    def _for_each(self, stmt: Stmt, at: _Place) -> Statement:
+        """Return what virtual threads do, each for itself, once for each of them."""
+        variables = [var for var, _ in at.virtual]
+        own = tuple(c for c in at.conditions if uses(c, variables))
+        if own != at.conditions:
+            common = replace(at, conditions=tuple(c for c in at.conditions if c not in own))
+            inner = replace(_passed(common), conditions=own)
+            return _guarded(common, self._for_each(stmt, inner))
+        if isinstance(stmt, Block):
+            return joined(*(self._visit(child, at) for child in stmt.stmts))
+        if isinstance(stmt, For) and stmt.kind == VIRTUAL:
+            return self._loop(stmt, at)
+        if own and within_registers(stmt, REGISTER):
+            # What is summed up past the end, where that can be read, is stored by nobody.
+            made = self._for_each(stmt, replace(at, conditions=()))
+            if lies_inside(made, at.loops, at.tested):
+                return made
+        if not own and isinstance(stmt, For) and sums_up(stmt, at.virtual):
+            return self._loop(stmt, at)
+        return each(at.virtual, self._visit(stmt, replace(at, virtual=())))
+
     def _fill(self, stmt: Stmt, at: _Place) -> Statement:
         """Return what all threads of a block do, whichever loops of threads are around it."""
         around = [var for axis, var in at.bound.items() if axis in THREAD_AXES]
+        around += [var for var, _ in at.virtual]
         if any(uses(expr, around) for part in walk_stmts(stmt) for expr in _expressions(part)):
             name = next(s.target.buffer.name for s in walk_stmts(stmt) if isinstance(s, Store))
             raise LoweringError(
@@ -202,13 +260,16 @@ class Threads:
             )
         blocks = {axis: var for axis, var in at.bound.items() if axis in BLOCK_AXES}
         conditions, tested = (
-            tuple(c for c in every if not uses(c, THREAD)) for every in (at.conditions, at.tested)
+            tuple(c for c in every if not uses(c, (*THREAD, *around)))
+            for every in (at.conditions, at.tested)
         )
         inside = _Place(at.values, blocks, conditions, at.loops, tested, filling=True)
         return self._visit(stmt, inside)
 
     def _loop(self, stmt: For, at: _Place) -> Statement:
         extent = simplify(substitute(stmt.extent, at.values))
+        if stmt.kind == VIRTUAL:
+            return self._virtual(stmt, extent, at)
         if stmt.kind not in _VARIABLES:
             if stmt.kind not in ("serial", "unroll", "vectorize"):
                 raise LoweringError(
@@ -240,6 +301,21 @@ class Threads:
                 conditions=needed(conditions, at.loops),
             ),
         )
+
+    def _virtual(self, stmt: For, extent: Expr, at: _Place) -> Statement:
+        """Return what virtual threads do, as many of them as there are anywhere."""
+        warps = [p for p in walk_stmts(stmt) if isinstance(p, Intrinsic) and _by_warp(p)]
+        if warps:
+            raise LoweringError(
+                f"Virtual threads share out what a thread computes by itself, and "
+                f"{warps[0].intrin.name} is for a warp: leave {stmt.var.name} unbound."
+            )
+        most = const_bounds(extent, at.loops)[1]
+        loops = (*at.loops, (stmt.var, Const(most)))
+        conditions = needed((*at.conditions, *below(stmt.var, extent)), loops)
+        virtual = (*at.virtual, (stmt.var, most))
+        inner = replace(at, loops=loops, conditions=conditions, virtual=virtual)
+        return self._visit(stmt.body, inner)
 
     def _filled(self, stmt: Stmt) -> Statement:
         """Return what a warp's sums start from, stored to all of its tiles at once."""
@@ -308,6 +384,11 @@ class Threads:
         moved = map_indices(stmt, lambda e: simplify(settled(e)), settled)
         assert isinstance(moved, (Intrinsic, Store))
         return _guarded(at, moved)
+
+
+def _passed(at: _Place) -> _Place:
+    """Return a place behind the test of its conditions."""
+    return replace(at, conditions=(), tested=(*at.tested, *at.conditions))
 
 
 def _guarded(at: _Place, stmt: Statement) -> Statement:
