@@ -51,8 +51,10 @@ def default_convolution_tile(
 ) -> ConvolutionTile:
     """Return the largest tile that fits, and of which there are enough.
 
-    The largest is of 64 channels and 4 x 16 pixels, 32 sums a thread; the next of 32 and 4 x 8, 16
-    sums a thread, and then twice the threads at 8 sums each. A tile's channels are some of one
+    The largest is of 64 channels and 8 x 16 pixels, 64 sums a thread; the next ones are of 64 and
+    4 x 16, 32 sums a thread, of 32 and 4 x 8, 16 sums, and then twice the threads at 8 sums each.
+    Of 8 channels a thread has two pieces of 4, so that the vectors of threads that follow each
+    other lie in different banks. A tile's channels are some of one
     group, or those of whole groups: a block fetches what its threads need and nothing between.
 
     Parameters
@@ -91,11 +93,12 @@ def _tiles(
     not do.
     """
     _, height, width, outputs = output
-    for most, own in ((64, 8), (32, 4)):
+    for most, own, high, pieces in ((64, 8, 8, 2), (64, 8, 4, 1), (32, 4, 4, 1)):
         threads, channels = _along_channels(outputs, groups, most)
         wide = min(2, -(-width // own))
-        if large and channels == 4 and own <= width:
-            yield _tile((threads, wide, min(4, height)), channels, own), True
+        if large and channels == LANES and threads % pieces == 0 and own <= width:
+            tile = _tile((threads // pieces, wide, min(high, height)), pieces * channels, own)
+            yield replace(tile, virtual_channels=pieces), True
     threads, channels = _along_channels(outputs, groups)
     across = min(2, width)
     for high, wide in product((4, 2, 1), (4, 2, 1)):

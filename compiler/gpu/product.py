@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vdla.compiler.te import Schedule, Tensor
 
-from .fetch import ENOUGH_BLOCKS, in_pieces, step_of, sum_in_registers
+from .fetch import ENOUGH_BLOCKS, LANES, in_pieces, step_of, sum_in_registers
 
 __all__ = ["ProductTile", "default_product_tile", "schedule_product"]
 
@@ -36,26 +36,33 @@ class ProductTile:
     virtual_rows: int = 1
 
 
-_LARGE = (((16, 8), 16), ((16, 8), 8))
-"""Threads along columns and rows, and rows of each: tiles of 128 x 64, and of 64 x 64."""
+_LARGE = (((8, 16), 8, 8), ((16, 8), 4, 8))
+"""Threads along columns and rows, columns and rows of each: tiles of 128 x 64, and of 64 x 64."""
 
 
 def default_product_tile(rows: int, columns: int, depth: int, batch: int = 1) -> ProductTile:
     """Return the largest tile of 128 x 64, 64 x 64 and 32 x 32 of which there are enough.
 
-    With 4 x 4 sums a thread reads 8 elements of shared memory for 16 products, with 16 x 4 it reads
-    20 for 64. The threads of a warp read the same rows of the left matrix, which costs one access,
-    and columns of the right one that follow each other: none waits for another's bank. A large tile
-    computes at most a fourth more, past the ends of the matrices, than the least one.
+    With 4 x 4 sums a thread reads 8 elements of shared memory for 16 products, with 8 x 8 it reads
+    16 for 64. The threads of a quarter of a warp read the same rows of the left matrix, which costs
+    one access, and vectors of the right one that follow each other, since 8 columns of a thread lie
+    in two pieces of 4: none waits for another's bank. A large tile computes at most a fourth more,
+    past the ends of the matrices, than the least one.
     """
 
     def blocks(high: int, wide: int) -> int:
         return batch * -(-rows // high) * -(-columns // wide)
 
-    for (wide, high), down in _LARGE:
-        tile = ProductTile(threads=(wide, high), columns=4, rows=down, depth=step_of(depth, 16))
-        count = blocks(high * down, wide * 4)
-        padded = count * high * down * wide * 4
+    for (wide, high), across, down in _LARGE:
+        tile = ProductTile(
+            threads=(wide, high),
+            columns=across,
+            rows=down,
+            depth=step_of(depth, 16),
+            virtual_columns=across // LANES,
+        )
+        count = blocks(high * down, wide * across)
+        padded = count * high * down * wide * across
         if count >= ENOUGH_BLOCKS and 4 * padded <= 5 * blocks(32, 32) * 32 * 32:
             return tile
     across, down = min(4, columns), min(4, rows)

@@ -31,6 +31,8 @@ _MOST_REGISTERS = 128
 """Of a thread, so that 512 of them fit a multiprocessor of NVIDIA's."""
 _SLOWER, _MOST_TILES = 3.0, 1024
 """Tiles of which the estimate is so many times the least are left out, and those beyond so many."""
+_SERVED = 8
+"""Threads whose vectors shared memory gives at a time, a quarter of a warp."""
 _ROW = 8
 """Elements that blocks write side by side, at the least: memory comes in 32 bytes."""
 
@@ -56,8 +58,16 @@ class ProductSums:
         """Yield tiles no larger than the matrices, whatever they take."""
         for own in product(_OWN, _OWN):
             for threads in _threads(own, (self.columns, self.rows)):
-                for depth in _depths(self.terms):
-                    yield ProductTile(threads=threads, columns=own[0], rows=own[1], depth=depth)
+                pieces = _pieces(own, threads)
+                for depth, (across, down) in product(_depths(self.terms), pieces):
+                    yield ProductTile(
+                        threads=threads,
+                        columns=own[0],
+                        rows=own[1],
+                        depth=depth,
+                        virtual_columns=across,
+                        virtual_rows=down,
+                    )
 
     def work(self, tile: Tile) -> Work:
         """Return what the blocks of a tile do."""
@@ -69,7 +79,7 @@ class ProductSums:
             threads=across * down,
             steps=-(-self.terms // tile.depth),
             products=tile.rows * tile.columns * tile.depth,
-            reads=_reads(tile.depth, tile.rows, tile.columns),
+            reads=_reads(tile.depth, tile.rows, tile.columns, tile.virtual_columns),
             fetched=(wide + high) * tile.depth,
             sums=tile.rows * tile.columns,
             operands=tile.rows + tile.columns,
@@ -101,9 +111,15 @@ class ConvolutionSums:
         _, height, width, outputs = self.output
         for own in product(_OWN, _OWN):
             for threads in _threads((*own, 1), (outputs, width, height)):
-                for depth in _depths(self.terms):
+                pieces = _pieces(own, threads)
+                for depth, (across, wide) in product(_depths(self.terms), pieces):
                     yield ConvolutionTile(
-                        threads=threads, channels=own[0], columns=own[1], depth=depth
+                        threads=threads,
+                        channels=own[0],
+                        columns=own[1],
+                        depth=depth,
+                        virtual_channels=across,
+                        virtual_columns=wide,
                     )
 
     def work(self, tile: Tile) -> Work:
@@ -125,7 +141,7 @@ class ConvolutionSums:
             threads=prod(tile.threads),
             steps=-(-self.terms // tile.depth),
             products=sums * tile.depth * taps,
-            reads=_reads(tile.depth, tile.columns, tile.channels) * taps,
+            reads=_reads(tile.depth, tile.columns, tile.channels, tile.virtual_channels) * taps,
             fetched=(patch + taps * channels) * tile.depth,
             sums=sums,
             operands=tile.channels + tile.columns,
@@ -181,6 +197,23 @@ def _depths(terms: int) -> list[int]:
     return sorted({step_of(terms, most) for most in _DEPTHS})
 
 
-def _reads(depth: int, rows: int, columns: int) -> float:
-    """Return reads of shared memory in a step: of rows along the terms, of columns across them."""
-    return rows * -(-depth // LANES) + depth * -(-columns // LANES)
+def _pieces(own: tuple[int, int], threads: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Yield in how many pieces a thread's elements may lie along the first two axes.
+
+    Along the inner one, in one piece or in vectors. Along the other one, singly, where the threads
+    that are served at a time stand at several places of it.
+    """
+    across, down, *_ = threads
+    inner = (1, own[0] // LANES) if own[0] > LANES and across > 1 else (1,)
+    outer = (1, own[1]) if own[1] > 1 and down > 1 and across < _SERVED else (1,)
+    return product(inner, outer)
+
+
+def _reads(depth: int, rows: int, columns: int, pieces: int) -> float:
+    """Return reads of shared memory in a step: of rows along the terms, of columns across them.
+
+    Threads that follow each other read vectors across as far apart as their pieces are long: of
+    two vectors in a piece, half of them lie in the same banks, and take twice as long.
+    """
+    vectors = -(-columns // LANES)
+    return rows * -(-depth // LANES) + depth * vectors * max(1, vectors // pieces)

@@ -28,7 +28,7 @@ from .tiles import ConvolutionSums, ProductSums, Sums, Tile, point_of, tiles_of
 
 __all__ = ["TEMPLATE_VERSION", "GpuMachine", "GpuTemplate", "recorded_tile", "templates_of"]
 
-TEMPLATE_VERSION = 1
+TEMPLATE_VERSION = 2
 """Of the template: another one where points, what is made of them, or estimates differ, by which
 costs are scaled; records of it are then not used."""
 

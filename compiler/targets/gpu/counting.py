@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vdla.compiler.ir.linear import const_bounds, simplify, sum_of, variables
 from vdla.compiler.te.expr import Binary, Const, Expr, Pick, Var
 
-__all__ = ["never_negative_counted"]
+__all__ = ["evaluated", "never_negative_counted"]
 
 _MOST = 1 << 22
 """Places that are tried: some hundred megabytes and a tenth of a second."""
@@ -61,17 +61,18 @@ def never_negative_counted(
     values = dict(zip(used, np.ix_(*map(np.arange, lengths)), strict=True)) if used else {}
     holds: Any = np.bool_(True)
     for fact in facts:
-        holds = holds & (_evaluated(fact, values) >= 0)
-    return not bool((holds & (_evaluated(kept, values) < 0)).any())
+        holds = holds & (evaluated(fact, values) >= 0)
+    return not bool((holds & (evaluated(kept, values) < 0)).any())
 
 
-def _evaluated(expr: Expr, values: Mapping[Var, _Array]) -> Any:
+def evaluated(expr: Expr, values: Mapping[Var, _Array]) -> Any:
+    """Return an index for arrays of its variables' values, which numpy broadcasts."""
     if isinstance(expr, Const):
         return np.int64(expr.value)
     if isinstance(expr, Var):
         return values[expr]
     if isinstance(expr, Pick):
-        return np.take(np.asarray(expr.values), _evaluated(expr.index, values), mode="clip")
+        return np.take(np.asarray(expr.values), evaluated(expr.index, values), mode="clip")
     assert isinstance(expr, Binary)
-    a, b = (_evaluated(part, values) for part in (expr.a, expr.b))
+    a, b = (evaluated(part, values) for part in (expr.a, expr.b))
     return _OPERATIONS[expr.op](a, b)

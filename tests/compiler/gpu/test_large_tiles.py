@@ -16,7 +16,7 @@ from vdla.compiler.gpu import operator_kernel
     ("case", "block"),
     [
         (matmul((250, 20), (20, 124)), 128),
-        (convolution((1, 5, 18, 12), 68, (3, 3), padding=SAME), 128),
+        (convolution((1, 9, 18, 12), 68, (3, 3), padding=SAME), 128),
     ],
     ids=["matmul", "conv"],
 )

@@ -87,7 +87,13 @@ def test_a_product_has_the_largest_tiles_of_which_there_are_enough(
 
 @pytest.mark.parametrize(
     ("output", "sums"),
-    [((8, 28, 28, 128), 32), ((1, 28, 28, 128), 8), ((4, 28, 28, 96), 16), ((64, 7, 7, 512), 16)],
+    [
+        ((16, 28, 28, 128), 64),
+        ((7, 28, 28, 128), 32),
+        ((1, 28, 28, 128), 8),
+        ((4, 28, 28, 96), 16),
+        ((64, 7, 7, 512), 16),
+    ],
 )
 def test_a_convolution_has_the_most_sums_with_which_there_are_enough_blocks(
     output: tuple[int, int, int, int], sums: int
