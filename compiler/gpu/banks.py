@@ -151,9 +151,9 @@ def passes_of_warp(addresses: _Array, size: int) -> Passes:
 def requests_of(stmt: Statement) -> Iterator[Request]:
     """Yield the accesses of shared memory, as wide as a compiler makes them.
 
-    In loops that are written out an element is read once, and elements that follow each other are
-    read up to 128 bits at a time, from multiples of their length on. What is written is as wide as
-    the vectors of a kernel.
+    In loops that are written out an element is read once, and up to four elements that follow each
+    other are read at a time, 128 bits at the most, from multiples of their length on. What is
+    written is as wide as the vectors of a kernel.
     """
     yield from _requests(stmt, (), (), ())
 
@@ -219,13 +219,13 @@ def _read(
 
 
 def _joined(places: set[int], size: int, aligned: int) -> Iterator[tuple[int, int]]:
-    """Yield where to read and how many bytes, the widest first.
+    """Yield where to read and how many bytes, the widest first: four elements at the most.
 
     Of elements of 4 bytes at 0, 4, 8, 12, 16, 20 and 28, in an array that is aligned to 16 bytes:
     16 bytes at 0, 8 at 16, and 4 at 28.
     """
     left = set(places)
-    wide = _WIDEST_BYTES
+    wide = min(_WIDEST_BYTES, 4 * size)
     while wide > size:
         for place in sorted(left) if aligned % wide == 0 else ():
             parts = set(range(place, place + wide, size))

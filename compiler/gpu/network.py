@@ -79,6 +79,7 @@ def compile_network(
     winograd: int = 0,
     dtype: str = "float32",
     matrices: bool = False,
+    virtual: bool = True,
 ) -> GpuNetwork:
     """Make kernels of a network in float32 or float16.
 
@@ -110,6 +111,9 @@ def compile_network(
     matrices : bool
         Whether warps multiply matrices in float16, by tensor cores: in CUDA C alone, and from
         compute capability 7.0 on.
+    virtual : bool
+        Whether a thread may compute several pieces of a tile, by virtual threads; without, it
+        computes as much in one piece, to compare with.
 
     Raises
     ------
@@ -133,7 +137,9 @@ def compile_network(
         if key not in made:
             by_template = not isinstance(part, WinogradPart)
             tile = recorded_tile(records, graph, part, machine) if by_template else None
-            steps = part_kernels(graph, part, f"part{number}", tile, matrices=matrices)
+            steps = part_kernels(
+                graph, part, f"part{number}", tile, matrices=matrices, virtual=virtual
+            )
             made[key] = part, steps
         first, steps = made[key]
         names = _names(graph, part, first, steps, f"part{number}")

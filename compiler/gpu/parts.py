@@ -82,7 +82,13 @@ def _split(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
 
 
 def part_kernels(
-    graph: Graph, part: Part, name: str, tile: Tile | None = None, *, matrices: bool = False
+    graph: Graph,
+    part: Part,
+    name: str,
+    tile: Tile | None = None,
+    *,
+    matrices: bool = False,
+    virtual: bool = True,
 ) -> tuple[Step, ...]:
     """Return the kernels of a part, in order: by a template, or one a stage.
 
@@ -97,6 +103,8 @@ def part_kernels(
         How what the template computes is shared out; by rules if it is left out.
     matrices : bool
         Whether warps may multiply matrices, in kernels that are CUDA C then.
+    virtual : bool
+        Whether the template may use virtual threads.
 
     Raises
     ------
@@ -104,7 +112,7 @@ def part_kernels(
         A kernel cannot be made of a stage, or no source of it; the error names the operators.
     """
     try:
-        steps = _kernels(graph, part, name, tile, matrices=matrices)
+        steps = _kernels(graph, part, name, tile, matrices=matrices, virtual=virtual)
         for step in steps:
             source_of(step.kernel, CUDA if matrices else OPENCL)
         return steps
@@ -114,13 +122,14 @@ def part_kernels(
 
 
 def _kernels(
-    graph: Graph, part: Part, name: str, tile: Tile | None, *, matrices: bool
+    graph: Graph, part: Part, name: str, tile: Tile | None, *, matrices: bool, virtual: bool
 ) -> tuple[Step, ...]:
     if isinstance(part, WinogradPart):
         return tuple(Step(*one) for one in winograd_kernels(part, name))
     head = part.nodes[0]
     if takes_tiles(graph, head):
-        return (Step(*tiled_kernel(graph, part, name, tile, matrices=matrices)),)
+        made = tiled_kernel(graph, part, name, tile, matrices=matrices, virtual=virtual)
+        return (Step(*made),)
     steps = []
     stages = cut(part.output)
     for number, stage in enumerate(stages):

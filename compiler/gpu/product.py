@@ -38,6 +38,8 @@ class ProductTile:
 
 _LARGE = (((8, 16), 8, 8), ((16, 8), 4, 8))
 """Threads along columns and rows, columns and rows of each: tiles of 128 x 64, and of 64 x 64."""
+_SERVED = 16
+"""Threads whose vectors of 64 bits shared memory gives at a time, half a warp."""
 
 
 def default_product_tile(rows: int, columns: int, depth: int, batch: int = 1) -> ProductTile:
@@ -46,8 +48,9 @@ def default_product_tile(rows: int, columns: int, depth: int, batch: int = 1) ->
     With 4 x 4 sums a thread reads 8 elements of shared memory for 16 products, with 8 x 8 it reads
     16 for 64. The threads of a quarter of a warp read the same rows of the left matrix, which costs
     one access, and vectors of the right one that follow each other, since 8 columns of a thread lie
-    in two pieces of 4: none waits for another's bank. A large tile computes at most a fourth more,
-    past the ends of the matrices, than the least one.
+    in two pieces of 4: none waits for another's bank. Of half floats, half a warp is served at a
+    time, which are threads of two rows: these follow each other, as the 8 of a thread lie apart. A
+    large tile computes at most a fourth more, past the ends of the matrices, than the least one.
     """
 
     def blocks(high: int, wide: int) -> int:
@@ -60,6 +63,7 @@ def default_product_tile(rows: int, columns: int, depth: int, batch: int = 1) ->
             rows=down,
             depth=step_of(depth, 16),
             virtual_columns=across // LANES,
+            virtual_rows=down if wide < _SERVED else 1,
         )
         count = blocks(high * down, wide * across)
         padded = count * high * down * wide * across

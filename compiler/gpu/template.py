@@ -21,7 +21,7 @@ from .matrix import DEPTH, default_matrix_tile, schedule_matrices
 from .part import Part, part_of
 from .product import default_product_tile, schedule_product
 from .rows import product_of
-from .tiles import Tile
+from .tiles import Tile, in_one_piece
 from .words import define_in_words, takes_words
 
 __all__ = [
@@ -91,7 +91,13 @@ def operator_kernel(graph: Graph, node: Node, *, matrices: bool = False) -> Oper
 
 
 def tiled_kernel(
-    graph: Graph, part: Part, name: str, tile: Tile | None = None, *, matrices: bool = False
+    graph: Graph,
+    part: Part,
+    name: str,
+    tile: Tile | None = None,
+    *,
+    matrices: bool = False,
+    virtual: bool = True,
 ) -> tuple[Kernel, tuple[te.Tensor, ...]]:
     """Return the kernel of a part by its head's template, and the tensors that it is given.
 
@@ -107,6 +113,8 @@ def tiled_kernel(
     matrices : bool
         Whether warps may multiply matrices, where it is a product of float16, by tiles of their
         own.
+    virtual : bool
+        Whether there may be virtual threads; without, a thread's elements lie in one piece.
 
     Raises
     ------
@@ -119,7 +127,7 @@ def tiled_kernel(
         schedule, output = schedule_matrices(product, held), product.output
     else:
         output = part.output
-        schedule = tiled_schedule(graph, part.nodes[0], output, tile)
+        schedule = tiled_schedule(graph, part.nodes[0], output, tile, virtual=virtual)
     read = {tensor for stage in schedule.stages for tensor in stage.reads()}
     given = [tensor for tensor in (*part.inputs, *part.constants) if tensor in read]
     return build_kernel(name, schedule, (*given, output)), (*given, part.output)
@@ -147,7 +155,7 @@ def tiled_definition(graph: Graph, node: Node) -> Callable[[Site], te.Tensor] | 
 
 
 def tiled_schedule(
-    graph: Graph, node: Node, output: te.Tensor, tile: Tile | None = None
+    graph: Graph, node: Node, output: te.Tensor, tile: Tile | None = None, *, virtual: bool = True
 ) -> te.Schedule:
     """Return the schedule of an operator by its template, and of what is computed on its tile.
 
@@ -160,6 +168,8 @@ def tiled_schedule(
         The operator's, or what operators on each element alone make of that.
     tile : Tile, optional
         How it is shared out; by rules if it is left out.
+    virtual : bool
+        Whether there may be virtual threads.
 
     Raises
     ------
@@ -180,6 +190,7 @@ def tiled_schedule(
     if node.op in ("dense", "matmul"):
         _check_matrices(node, (x.shape, weight.shape, output.shape))
     tile = tile or default_tile(graph, node, terms_of(schedule[sums]))
+    tile = tile if virtual else in_one_piece(tile)
     if isinstance(tile, ConvolutionTile):
         schedule_convolution(schedule, output, sums, tile)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any, TypeAlias
@@ -15,7 +15,15 @@ from .estimate import Work, registers_of, seconds_of
 from .fetch import LANES, step_of
 from .product import ProductTile
 
-__all__ = ["ConvolutionSums", "ProductSums", "Sums", "Tile", "point_of", "tiles_of"]
+__all__ = [
+    "ConvolutionSums",
+    "ProductSums",
+    "Sums",
+    "Tile",
+    "in_one_piece",
+    "point_of",
+    "tiles_of",
+]
 
 Tile: TypeAlias = ProductTile | ConvolutionTile
 
@@ -161,6 +169,13 @@ def tiles_of(sums: Sums, default: Tile) -> list[Tile]:
     most = _SLOWER * min(costs.values(), default=0.0)
     found = sorted((tile for tile, cost in costs.items() if cost <= most), key=costs.__getitem__)
     return list(dict.fromkeys([default, *found[:_MOST_TILES]]))
+
+
+def in_one_piece(tile: Tile) -> Tile:
+    """Return a tile without virtual threads."""
+    if isinstance(tile, ProductTile):
+        return replace(tile, virtual_columns=1, virtual_rows=1)
+    return replace(tile, virtual_channels=1, virtual_columns=1)
 
 
 def point_of(tile: Tile) -> dict[str, int]:

@@ -27,7 +27,7 @@ class Driven(str, Enum):
 
 def gpu(
     parts: Annotated[
-        list[str] | None, typer.Argument(metavar="[PART]...", help="convs, networks.")
+        list[str] | None, typer.Argument(metavar="[PART]...", help="convs, products, networks.")
     ] = None,
     device: Annotated[
         Driven, typer.Option("--device", help="What drives the GPU; cuda runs CUDA C.")
@@ -44,8 +44,10 @@ def gpu(
     Both sides are recorded, run in turn, and timed by events: medians with quartiles, and the
     median of the ratios, above 1 where these kernels are the faster. Whatever the device, it is
     counted how many elements kernels read of memory: with operators fused and each alone, and as
-    many as it would be if no threads read for each other, into shared memory. On a processor
-    nothing is timed.
+    many as it would be if no threads read for each other, into shared memory. So are the passes of
+    warps over the banks of shared memory, and those among them that are there because threads want
+    different words of one bank: as it is, and with each thread's elements in one piece, without
+    virtual threads. On a processor nothing is timed.
     """
     import json
 
@@ -80,6 +82,9 @@ def _show(result: Mapping[str, Any]) -> None:
     rows: Sequence[Mapping[str, Any]] = result["rows"]
     columns = ["counted", "", "kernels", "alone", "M read", "alone", "unshared", "saved"]
     show_table(columns, [_counted(row) for row in rows if "loads" in row], text_columns=2)
+    typer.echo("")
+    columns = ["in shared memory", "M passes", "conflicts", "one piece", "conflicts", "saved"]
+    show_table(columns, [_passes(row) for row in rows if "shared" in row], text_columns=1)
     timed = [row for row in rows if "ratio" in row]
     if timed:
         typer.echo(f"\n{result['device']}, PyTorch {result['torch']}, cuDNN {result['cudnn']}\n")
@@ -105,6 +110,13 @@ def _counted(row: Mapping[str, Any]) -> list[str]:
         f"{fused['unshared'] / 1e6:,.2f}",
         f"{fused['unshared'] / fused['memory']:.1f}x",
     ]
+
+
+def _passes(row: Mapping[str, Any]) -> list[str]:
+    pieces, one = row["shared"]["pieces"], row["shared"]["one_piece"]
+    millions = [n / 1e6 for side in (pieces, one) for n in (side["wavefronts"], side["conflicts"])]
+    saved = one["wavefronts"] / max(1, pieces["wavefronts"])
+    return [row["name"], *(f"{n:,.2f}" for n in millions), f"{saved:.2f}x"]
 
 
 def _measured(row: Mapping[str, Any]) -> list[str]:

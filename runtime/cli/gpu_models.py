@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 
 from vdla.runtime.cli.chains import CHAINED, OPSET, chain
 
-__all__ = ["CONVOLUTIONS", "LSTM", "NETWORKS", "Measured"]
+__all__ = ["CONVOLUTIONS", "LSTM", "NETWORKS", "PRODUCTS", "Measured"]
 
 Array = npt.NDArray[Any]
 LSTM = "lstm"
@@ -43,6 +43,16 @@ class Measured:
 def _convolution(name: str) -> Measured:
     conv = CHAINED[name]
     return Measured(str(conv), chain(conv, 1), _drawn((1, conv.inputs, conv.size, conv.size)))
+
+
+def _product(rows: int, depth: int, columns: int) -> Measured:
+    weights = [
+        _held("weight", _drawn((columns, depth), 1) * depth**-0.5),
+        _held("bias", _drawn((columns,), 2)),
+    ]
+    node = helper.make_node("Gemm", ["image", "weight", "bias"], ["out"], transB=1)
+    model = _model("product", [node], weights, (rows, depth), "out", (rows, columns))
+    return Measured(f"{rows}x{depth} by {depth}x{columns}", model, _drawn((rows, depth)))
 
 
 def _built_in(name: str) -> Measured:
@@ -153,6 +163,11 @@ CONVOLUTIONS: Mapping[str, Callable[[], Measured]] = {
     for name in CHAINED
 }
 """The twelve of ResNet-18, by name."""
+PRODUCTS: Mapping[str, Callable[[], Measured]] = {
+    "square": lambda: _product(1024, 1024, 1024),
+    "feed_forward": lambda: _product(512, 768, 3072),
+}
+"""Products of matrices: a square one, and one of BERT's base model for 512 words."""
 NETWORKS: Mapping[str, Callable[[], Measured]] = {
     "resnet18": lambda: _built_in("resnet18"),
     "mobilenet_v2": lambda: _built_in("mobilenet_v2"),

@@ -13,10 +13,11 @@ import numpy as np
 import onnx
 
 from vdla.compiler.gpu import GpuNetwork, compile_network
+from vdla.compiler.gpu.banks import network_passes
 from vdla.compiler.gpu.loads import Loads, network_loads, unfused_loads
 from vdla.compiler.onnx import import_onnx
 from vdla.errors import VdlaError
-from vdla.runtime.cli.gpu_models import CONVOLUTIONS, NETWORKS, Measured
+from vdla.runtime.cli.gpu_models import CONVOLUTIONS, NETWORKS, PRODUCTS, Measured
 from vdla.runtime.cli.torch_peer import TorchModel, missing_torch
 from vdla.runtime.cli.versus import check_parts, in_turn, spread_of
 from vdla.runtime.gpu_network import PlacedRun, place_network
@@ -31,6 +32,7 @@ Row = dict[str, Any]
 
 PARTS: Mapping[str, Mapping[str, Callable[[], Measured]]] = {
     "convs": CONVOLUTIONS,
+    "products": PRODUCTS,
     "networks": NETWORKS,
 }
 APART = 1e-4
@@ -81,7 +83,7 @@ def rows_of(
     Returns
     -------
     list of dict
-        ``part``, ``name``, ``what``, ``loads``; ``why`` where nothing is measured, or
+        ``part``, ``name``, ``what``, ``loads``, ``shared``; ``why`` where nothing is measured, or
         ``milliseconds``, ``peer_milliseconds`` with their quartiles, and ``ratio``.
 
     Raises
@@ -108,6 +110,11 @@ def _row(one: Measured, device: GpuDevice | None, settings: Settings) -> Row:
     made = compile_network(graph)
     found: Row = {"what": one.what, "macs": sum(map(graph.macs, graph.nodes))}
     found["loads"] = {"fused": _counts(network_loads(made)), "apart": _counts(unfused_loads(graph))}
+    plain = compile_network(graph, virtual=False)
+    found["shared"] = {
+        "pieces": vars(network_passes(made)),
+        "one_piece": vars(network_passes(plain)),
+    }
     if device is None:
         return {**found, "why": "there is no device"}
     if device.on_processor:

@@ -20,7 +20,14 @@ from vdla.errors import InputError
 from vdla.runtime import cuda
 from vdla.runtime.cli import gpu_rows
 from vdla.runtime.cli.chains import Convolution, chain
-from vdla.runtime.cli.gpu_models import CONVOLUTIONS, HIDDEN, NETWORKS, STEPS, Measured
+from vdla.runtime.cli.gpu_models import (
+    CONVOLUTIONS,
+    HIDDEN,
+    NETWORKS,
+    PRODUCTS,
+    STEPS,
+    Measured,
+)
 from vdla.runtime.cli.gpu_rows import Settings, rows_of
 from vdla.runtime.cli.torch_peer import TorchModel
 from vdla.runtime.cuda import CudaDevice
@@ -128,10 +135,36 @@ def test_without_a_device_it_says_so(
     assert "6x6 4->5, 3x3 s2" in said.out
 
 
+def test_virtual_threads_are_shown_with_and_without(
+    vdla_command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only = {"products": {"square": PRODUCTS["square"]}}
+    monkeypatch.setattr(gpu_rows, "PARTS", only)
+    (row,) = rows_of(["products"], None, QUICK, _quiet)
+    # 8 x 16 blocks of 4 warps in 64 steps of 70 vectors a thread: 32 of rows, 32 of columns, and 6
+    # that it fills. Quarters of a warp take a pass each.
+    requests = 8 * 16 * 4 * 64 * 70
+    assert row["shared"]["pieces"] == {
+        "requests": requests,
+        "wavefronts": 4 * requests,
+        "conflicts": 0,
+    }
+    # In one piece of 8 columns, each of the 32 vectors of columns takes twice as long.
+    conflicts = requests // 70 * 32 * 4
+    assert row["shared"]["one_piece"] == {
+        "requests": requests,
+        "wavefronts": 4 * requests + conflicts,
+        "conflicts": conflicts,
+    }
+    said = vdla_command("bench", "gpu")
+    (line,) = [line.split() for line in said.out.splitlines() if line.startswith("square   ")][1:]
+    assert line == ["square", "9.18", "0.00", "13.37", "4.19", "1.46x"]
+
+
 def test_a_part_that_there_is_not() -> None:
     with pytest.raises(
         InputError,
-        match=r"A part of this benchmark must be one of convs, networks, not trains: name some",
+        match=r"A part of this benchmark must be one of convs, products, networks, not trains: ",
     ):
         rows_of(["trains"], None, QUICK, _quiet)
 
@@ -172,10 +205,10 @@ def test_the_generator_makes_an_image() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["C1", "C5", "C12", *NETWORKS])
+@pytest.mark.parametrize("name", ["C1", "C5", "C12", *PRODUCTS, *NETWORKS])
 def test_pytorch_computes_what_onnxruntime_does(name: str) -> None:
     pytest.importorskip("torch", reason="torch is not installed: pip install torch")
-    one = {**CONVOLUTIONS, **NETWORKS}[name]()
+    one = {**CONVOLUTIONS, **PRODUCTS, **NETWORKS}[name]()
     model = TorchModel(one.model, one.image, "cpu")
     model.run()
     found, want = model.output(), _expected(one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from math import inf, nan, prod
 
@@ -10,10 +11,13 @@ import pytest
 from tests.compiler.gpu.cases import CASES as OPERATORS
 from tests.compiler.gpu.cases import HALVES, Case
 from tests.compiler.gpu.reduction_cases import CASES as REDUCTIONS
+from tests.compiler.gpu.test_virtual_threads import CASES as PIECES
+from tests.compiler.gpu.tiled import tiled
 from tests.compiler.targets.gpu.schedules import CASES as BY_HAND
 from tests.sass.loops import innermost, opcodes
 from tests.sass.nvidia import Compiler
 from vdla.compiler.gpu import operator_kernel
+from vdla.compiler.gpu.banks import requests_of
 from vdla.compiler.gpu.convolution_tiles import default_convolution_tile
 from vdla.compiler.gpu.product import default_product_tile
 from vdla.compiler.targets.gpu import CUDA, Kernel, build_kernel, source_of
@@ -71,7 +75,8 @@ def check_usage(kernel: Kernel, nvidia: Compiler) -> None:
 
 @pytest.mark.parametrize("architecture", LISTED)
 @pytest.mark.parametrize(
-    "name", ["dense 64x32x96", "matmul 64x64x64", "dense 65x33x129", "matmul 65x33x129"]
+    "name",
+    ["dense 64x32x96", "matmul 64x64x64", "dense 65x33x129", "matmul 65x33x129", "matmul large"],
 )
 def test_a_step_of_a_product_is_the_tiles_products(
     name: str, architecture: int, nvidia: Compiler
@@ -115,6 +120,33 @@ def test_a_tap_of_a_convolution_is_the_tiles_products(
     taps = step["FFMA"] / (tile.channels * tile.columns * tile.depth)
     assert taps in (1, 3)
     assert set(_widths(step, "LDS")) == {128}
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    [
+        *(("dense 64x32x96", architecture) for architecture in LISTED),
+        *(("matmul large", architecture) for architecture in LISTED),
+        ("conv large", 90),  # others unroll the taps of a row, and share elements between them
+        ("conv large", 100),
+    ],
+)
+def test_shared_memory_is_read_as_often_and_as_wide_as_is_counted(
+    name: str, architecture: int, nvidia: Compiler
+) -> None:
+    _, kernel = _operator(name)
+    step = _loop_of_products(kernel, architecture, nvidia)
+    counted = Counter(8 * one.size for one in requests_of(kernel.body) if not one.writes)
+    assert _widths(step, "LDS") == counted
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_threads_with_pieces_stay_in_their_registers(name: str, nvidia: Compiler) -> None:
+    kernel, _ = tiled(*PIECES[name])
+    check_usage(kernel, nvidia)
+    listing = opcodes(nvidia.instructions(nvidia.compile(source_of(kernel, CUDA), 80)))
+    if name == "dense 65x33x129":  # whose tiles are of whole vectors
+        assert set(_widths(listing, "LDS")) == {128}
 
 
 def _loop_of_products(kernel: Kernel, architecture: int, nvidia: Compiler) -> dict[str, int]:

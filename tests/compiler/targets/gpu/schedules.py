@@ -17,7 +17,15 @@ from vdla.compiler.te import (
 )
 from vdla.compiler.te.stage import Stage
 
-__all__ = ["CASES", "Made", "filled", "moving_maximum", "rows_shared", "transposed"]
+__all__ = [
+    "CASES",
+    "Made",
+    "filled",
+    "moving_maximum",
+    "moving_pieces",
+    "rows_shared",
+    "transposed",
+]
 
 Array = np.ndarray
 Made = tuple[Schedule, list[Tensor]]
@@ -73,6 +81,31 @@ def moving_maximum(size: int, window: int, threads: int) -> Made:
     return s, [a, out]
 
 
+def moving_pieces(size: int, window: int, threads: int, pieces: int) -> Made:
+    """``out[i] = max(a[i : i + window])``, pairs of elements of a thread lying apart."""
+    a = placeholder((size + window - 1,), "float32", "a")
+    k = reduce_axis(window, "k")
+    out = compute((size,), lambda i: max_over(a[i + k], k), "out")
+    s = create_schedule(out)
+    most = s[s.cache_write(out, "register")]
+    block, virtual = s[out].split(s[out].axis[0], factor=pieces * threads * 2)
+    virtual, thread = s[out].split(virtual, factor=threads * 2)
+    thread, own = s[out].split(thread, factor=2)
+    s[out].bind(block, "blockIdx.x")
+    s[out].bind(virtual, "vthread")
+    s[out].bind(thread, "threadIdx.x")
+    s[out].unroll(own)
+    most.compute_at(s[out], thread)
+    most.whole_tiles()
+    most.reorder(k, *most.axis)
+    most.unroll(most.axis[0])
+    shared = s[s.cache_read(a, "shared", [most.tensor])]
+    shared.compute_at(s[out], thread)
+    shared.whole_tiles()
+    filled(shared, threads)
+    return s, [a, out]
+
+
 def rows_shared(rows: int, columns: int, step: int) -> Made:
     """``out[i, j] = max(a[i, k] * b[k, j])``, ``step`` terms in shared memory at a time."""
     a = placeholder((rows, columns), "float32", "a")
@@ -111,6 +144,7 @@ CASES: Mapping[str, tuple[Made, Callable[..., Array]]] = {
     "transposed": (transposed(37, 53, 8), _transposed),
     "transposed_divided": (transposed(16, 24, 8), _transposed),
     "moving_maximum": (moving_maximum(100, 5, 16), _moving_maximum),
+    "moving_pieces": (moving_pieces(100, 5, 8, 3), _moving_maximum),
     "rows_shared": (rows_shared(6, 20, 8), _rows),
 }
 """By name, with what they compute."""
