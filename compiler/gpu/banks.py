@@ -38,7 +38,7 @@ from vdla.compiler.targets.gpu.kernel import (
     accesses,
     walk,
 )
-from vdla.compiler.te.expr import Binary, Const, Expr, Var
+from vdla.compiler.te.expr import Const, Expr, Var
 from vdla.compiler.te.traverse import substitute
 
 from .network import GpuNetwork
@@ -108,7 +108,7 @@ def passes_of(kernel: Kernel) -> Passes:
 
     What warps load as matrices is left out: which thread reads what is the hardware's.
     """
-    each = (_passes(request, kernel.block) for request in requests_of(kernel.body))
+    each = (_passes(request, kernel) for request in requests_of(kernel.body))
     return sum(each, Passes()) * prod(kernel.grid)
 
 
@@ -237,13 +237,13 @@ def _joined(places: set[int], size: int, aligned: int) -> Iterator[tuple[int, in
         yield place, size
 
 
-def _passes(request: Request, block: tuple[int, int, int]) -> Passes:
+def _passes(request: Request, kernel: Kernel) -> Passes:
     """Return what a block's warps take, at all steps of the loops around together."""
     size = np.dtype(request.buffer.dtype).itemsize
     loops = [(loop.var, loop.extent) for loop in request.loops]
-    counts = {var: const_bounds(var, loops)[1] + 1 for var, _ in loops}
-    ends = (Binary("<", v, e, "bool") for v, e in loops if not isinstance(e, Const))
-    facts = [d for c in (*request.conditions, *ends) for d in differences(c)]
+    counts = {var: const_bounds(var, (*kernel.places, *loops))[1] + 1 for var, _ in loops}
+    facts = [d for c in request.conditions for d in differences(c)]
+    facts += [extent - var - 1 for var, extent in loops if not isinstance(extent, Const)]
     bound = frozenset[Var]().union(*map(variables, facts))
     offset = Const(0) if is_data(request.offset) else request.offset
     # A step that moves all threads alike, by whole words, turns the banks round.
@@ -253,7 +253,7 @@ def _passes(request: Request, block: tuple[int, int, int]) -> Passes:
         if alike and factor * size % WORD_BYTES == 0 and atom not in variables(moved):
             offset = moved
     used = [var for var in counts if var in bound | variables(offset)]
-    lanes, inside = _lanes(block)
+    lanes, inside = _lanes(kernel.block)
     steps = np.ix_(*(np.arange(counts[var]) for var in used)) if used else ()
     values: dict[Var, Any] = {var: step[..., None] for var, step in zip(used, steps, strict=True)}
     values |= {**lanes, **dict.fromkeys(BLOCK, np.int64(0))}

@@ -15,9 +15,20 @@ from vdla.compiler.gpu import compile_network, operator_kernel
 from vdla.compiler.gpu.banks import Passes, network_passes, passes_of, passes_of_warp, requests_of
 from vdla.compiler.gpu.loads import loads_of
 from vdla.compiler.gpu.product import ProductTile
-from vdla.compiler.targets.gpu import build_kernel
+from vdla.compiler.ir.stmt import Access, Buffer, Store
+from vdla.compiler.targets.gpu import Kernel, build_kernel
+from vdla.compiler.targets.gpu.kernel import THREAD, Guard, Loop, Statement
+from vdla.compiler.te.expr import Call, Const, Var
 
 LANES = np.arange(32)
+SHARED, OWN = (Buffer(scope, "float32", scope, 1024) for scope in ("shared", "register"))
+STEP = Var("i")
+READ = Store(
+    Access(OWN, STEP),
+    Call("load", (), "float32", (("position", 0),)),
+    (Access(SHARED, THREAD[0] * 32),),
+)
+"""A column of 32 rows, an element a thread."""
 LARGE = ProductTile(threads=(8, 16), columns=8, rows=8, depth=16, virtual_columns=2, virtual_rows=8)
 
 
@@ -100,6 +111,22 @@ def test_elements_are_read_once_and_as_wide_as_they_are_aligned() -> None:
     sizes = Counter((r.buffer.name, r.size) for r in requests_of(apart.body) if not r.writes)
     # Each of its rows begins at a multiple of 6 elements, which are 24 bytes: 3 pairs.
     assert sizes == {("a.shared", 8): 4 * 3, ("b.shared", 16): 6}
+
+
+@pytest.mark.parametrize(
+    ("stmt", "passes"),
+    [
+        # At step i the threads from i on read another word of bank 0 each.
+        (Loop(STEP, THREAD[0] + 1, READ), Passes(32, 32 * 33 // 2, 31 * 32 // 2)),
+        (Loop(STEP, Const(5), READ), Passes(5, 5 * 32, 5 * 31)),
+        (Guard((THREAD[0].lt(3),), READ), Passes(1, 3, 2)),
+        # Written out, what does not change is read once.
+        (Loop(STEP, Const(5), READ, unroll=True), Passes(1, 32, 31)),
+    ],
+)
+def test_threads_that_run_a_statement_are_counted(stmt: Statement, passes: Passes) -> None:
+    kernel = Kernel("k", (), (2, 3, 1), (32, 1, 1), (SHARED,), (), stmt)
+    assert passes_of(kernel) == passes * 6
 
 
 def test_a_moving_window_in_pieces() -> None:
