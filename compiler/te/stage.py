@@ -315,6 +315,14 @@ class Stage:
         computed inside the loops of threads is computed once for all of them, as far as any of them
         needs it; its own loops, bound to ``threadIdx`` again, say which thread computes which
         element, and lowering puts barriers where threads would get ahead of each other.
+
+        There ``vthread`` takes what a thread computes apart: 8 threads of 2 pieces of 4 elements
+        each. Before: ``for v in 2: for t in 8: for j in 4: c[32 * v + 4 * t + j] = ...``. After
+        binding v to ``vthread`` and t to ``threadIdx.x``, in each thread, unrolled::
+
+            for v in 2: for j in 4: c[32 * v + 4 * threadIdx.x + j] = ...
+
+        Virtual threads share what threads share, and have registers of their own.
         """
         check_bound(thread)
         self._annotate(axis, "bind", thread)
