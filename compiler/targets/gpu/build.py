@@ -11,12 +11,13 @@ from vdla.compiler.te import Schedule, Tensor
 from vdla.compiler.te.axes import BLOCK_AXES, THREAD_AXES
 from vdla.errors import LoweringError
 
+from .axes import thread_sizes
 from .barriers import check_barriers, place_barriers
 from .bounds import check_bounds
 from .kernel import Kernel, Parameter
 from .limits import check_limits
 from .source import source_of
-from .threads import Threads, thread_sizes
+from .threads import Threads
 
 __all__ = ["build_kernel"]
 

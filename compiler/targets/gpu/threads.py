@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.ir.linear import const_bounds, simplify, uses
-from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.ir.stmt import (
     Access,
     Alloc,
@@ -28,14 +27,15 @@ from vdla.compiler.te.expr import Const, Expr, Real, Var
 from vdla.compiler.te.traverse import substitute
 from vdla.errors import LoweringError
 
+from .axes import VARIABLES
 from .bounds import lies_inside
 from .conditions import below, facts_of, needed, settle
-from .kernel import BLOCK, THREAD, Guard, Loop, Matrix, Statement, joined
+from .kernel import THREAD, Guard, Loop, Matrix, Statement, joined
 from .matrices import ALIGNED_BYTES, LANES, MATRIX_SCOPES, SIDE
 from .vectors import in_vectors
 from .virtual import Virtual, each, sums_up, with_copies, within_registers
 
-__all__ = ["REGISTER", "Threads", "thread_sizes"]
+__all__ = ["REGISTER", "Threads"]
 
 REGISTER = "register"
 """Scope of arrays that each thread has of its own."""
@@ -43,39 +43,6 @@ VIRTUAL = "vthread"
 """What loops of virtual threads are bound to."""
 
 _Loops = tuple[tuple[Var, Expr], ...]
-_VARIABLES = dict(zip((*BLOCK_AXES, *THREAD_AXES), (*BLOCK, *THREAD), strict=True))
-
-
-def thread_sizes(body: Stmt) -> dict[str, int]:
-    """Return how many blocks or threads there are along each axis that loops are bound to.
-
-    Raises
-    ------
-    LoweringError
-        The number of blocks is no constant.
-    """
-    sizes = dict.fromkeys(_VARIABLES, 1)
-
-    def visit(stmt: Stmt, loops: _Loops) -> None:
-        if isinstance(stmt, For):
-            if stmt.kind in _VARIABLES:
-                if stmt.kind in BLOCK_AXES and not isinstance(stmt.extent, Const):
-                    raise LoweringError(
-                        f"The blocks of a grid must be a constant number; loop {stmt.var.name}, "
-                        f"bound to {stmt.kind}, takes {expr_text(stmt.extent)}: bind the outer "
-                        "loop of a split."
-                    )
-                most = const_bounds(stmt.extent, loops)[1]
-                sizes[stmt.kind] = max(sizes[stmt.kind], most)
-            visit(stmt.body, (*loops, (stmt.var, stmt.extent)))
-        elif isinstance(stmt, Alloc):
-            visit(stmt.body, loops)
-        elif isinstance(stmt, Block):
-            for child in stmt.stmts:
-                visit(child, loops)
-
-    visit(body, ())
-    return sizes
 
 
 @dataclass(frozen=True)
@@ -177,7 +144,7 @@ class Threads:
             A statement is none of a thread's, loops are bound so that threads would run it wrongly,
             or a buffer lies where no thread has memory.
         """
-        places = tuple((_VARIABLES[axis], Const(size)) for axis, size in self._sizes.items())
+        places = tuple((VARIABLES[axis], Const(size)) for axis, size in self._sizes.items())
         return self._visit(body, _Place({}, {}, (), places))
 
     def _visit(self, stmt: Stmt, at: _Place) -> Statement:
@@ -270,7 +237,7 @@ class Threads:
         extent = simplify(substitute(stmt.extent, at.values))
         if stmt.kind == VIRTUAL:
             return self._virtual(stmt, extent, at)
-        if stmt.kind not in _VARIABLES:
+        if stmt.kind not in VARIABLES:
             if stmt.kind not in ("serial", "unroll", "vectorize"):
                 raise LoweringError(
                     f"A loop of a GPU's thread is serial, unrolled or of vectors, and "
@@ -290,7 +257,7 @@ class Threads:
                 f"{at.bound[stmt.kind].name} and {stmt.var.name} are both bound to {stmt.kind}: "
                 "fuse them, or bind one to another axis."
             )
-        own: Expr = _VARIABLES[stmt.kind] if self._sizes[stmt.kind] > 1 else Const(0)
+        own: Expr = VARIABLES[stmt.kind] if self._sizes[stmt.kind] > 1 else Const(0)
         conditions = (*at.conditions, *below(own, extent))
         return self._visit(
             stmt.body,
@@ -365,7 +332,7 @@ class Threads:
 
     def _store(self, stmt: Store, at: _Place) -> Statement:
         shared = stmt.target.buffer.scope != REGISTER
-        axes = THREAD_AXES if stmt.target.buffer.scope == SHARED else _VARIABLES
+        axes = THREAD_AXES if stmt.target.buffer.scope == SHARED else VARIABLES
         missing = [a for a in axes if self._sizes[a] > 1 and a not in at.bound]
         if shared and missing:
             raise LoweringError(
@@ -420,7 +387,7 @@ def _check_rows(buffer: Buffer, row: int, column: int) -> None:
 
 def _binds(stmt: Stmt) -> bool:
     """Tell whether loops inside a statement are bound."""
-    return any(isinstance(part, For) and part.kind in _VARIABLES for part in walk_stmts(stmt))
+    return any(isinstance(part, For) and part.kind in VARIABLES for part in walk_stmts(stmt))
 
 
 def _expressions(stmt: Stmt) -> list[Expr]:
