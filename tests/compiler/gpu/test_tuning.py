@@ -13,7 +13,13 @@ from tests.compiler.gpu.cases import CASES, SAME, Case, convolution, dense
 from vdla.compiler.gpu import GpuNetwork, compile_network
 from vdla.compiler.gpu.estimate import registers_of, seconds_of
 from vdla.compiler.gpu.product import ProductTile
-from vdla.compiler.gpu.tiles import ConvolutionSums, ProductSums, point_of, tiles_of
+from vdla.compiler.gpu.tiles import (
+    ConvolutionSums,
+    ProductSums,
+    in_one_piece,
+    point_of,
+    tiles_of,
+)
 from vdla.compiler.gpu.tuning import GpuMachine, GpuTemplate, templates_of
 from vdla.compiler.graph import Graph
 from vdla.compiler.targets.gpu import source_of
@@ -94,6 +100,29 @@ def test_tiles_fit_and_none_is_much_larger_than_the_operator() -> None:
                 assert (point["across"] - 1) * point["channels"] < 128
                 assert (point["wide"] - 1) * point["columns"] < 28
                 assert point["high"] <= 28
+
+
+def test_pieces_are_of_vectors_across_and_single_along_the_other_axis() -> None:
+    square = list(ProductSums(batch=1, rows=256, columns=256, terms=64).tiles())
+    assert {(t.columns, t.virtual_columns) for t in square} == {
+        (1, 1),
+        (2, 1),
+        (4, 1),
+        (8, 1),
+        (8, 2),
+    }
+    # Eight threads or more across are one row of threads for those that are served at a time.
+    assert all(t.virtual_rows == 1 for t in square if t.threads[0] >= 8)
+    assert {t.virtual_rows for t in square if t.threads[0] == 4 and t.rows == 8} == {1, 8}
+
+
+def test_an_estimate_has_conflicts_of_banks() -> None:
+    # A step of 16 terms reads 4 vectors of each of 8 rows, and 2 of 8 columns for each term; in one
+    # piece these take twice as long.
+    sums = ProductSums(batch=1, rows=1024, columns=1024, terms=1024)
+    tile = ProductTile(threads=(8, 16), columns=8, rows=8, depth=16, virtual_columns=2)
+    assert sums.work(tile).reads == 8 * 4 + 16 * 2
+    assert sums.work(in_one_piece(tile)).reads == 8 * 4 + 16 * 2 * 2
 
 
 def test_an_estimate_is_a_roofline() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.compiler.gpu import byte_cases
 from tests.compiler.gpu.cases import SAME, Case, convolution, dense, depthwise, matmul
 from tests.compiler.gpu.tiled import tiled
 from tests.compiler.targets.gpu.broken import barriers_of, without
@@ -79,6 +80,35 @@ def test_pieces_compute_the_operator(name: str, pocl: OpenClDevice) -> None:
     case, tile = CASES[name]
     kernel, given = tiled(case, tile)
     case.check(*pocl.build(kernel)(*given))
+
+
+@pytest.mark.parametrize(
+    ("name", "tile"),
+    [
+        (
+            "int8 matmul 65x70x33",
+            ProductTile(
+                threads=(4, 4), columns=8, rows=4, depth=8, virtual_columns=2, virtual_rows=4
+            ),
+        ),
+        (
+            "int8 conv 3x3",
+            ConvolutionTile(
+                threads=(2, 2, 4),
+                channels=8,
+                columns=2,
+                depth=5,
+                virtual_channels=2,
+                virtual_columns=2,
+            ),
+        ),
+    ],
+)
+def test_pieces_of_integers_are_exact(name: str, tile: Tile, pocl: OpenClDevice) -> None:
+    case = byte_cases.CASES[name]()
+    kernel, given = tiled(case, tile)
+    (found,) = pocl.build(kernel)(*given)
+    np.testing.assert_array_equal(found, case.exact)
 
 
 @pytest.mark.parametrize("dialect", [CUDA, METAL], ids=lambda dialect: dialect.name)
