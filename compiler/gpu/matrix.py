@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from vdla.compiler.targets.gpu.matrices import (
     LANES,
     LEFT,
     RIGHT,
     SIDE,
     SUMS,
+    aligned_bytes,
     load_left,
     load_right,
     multiply,
@@ -22,13 +25,7 @@ from vdla.compiler.te.expr import Const
 
 from .rows import Product
 
-__all__ = ["DEPTH", "MatrixTile", "default_matrix_tile", "schedule_matrices"]
-
-DEPTH = 2 * SIDE
-"""Terms that a block fetches at a time."""
-_FACTOR_MARGIN, _SUM_MARGIN = SIDE, SIDE // 2
-"""Elements between rows in shared memory: 32 bytes, to which rows must be aligned. Without, the
-eight rows that are read at once would begin in the same one or two banks."""
+__all__ = ["MatrixTile", "default_matrix_tile", "schedule_matrices"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +73,8 @@ def schedule_matrices(product: Product, tile: MatrixTile) -> Schedule:
         for m.o (blockIdx.x): for n.o (blockIdx.y):
           for m.w (threadIdx.z): for n.w (threadIdx.y):        # warps
             for k.o:
-              left.shared (M x 32), right.shared (32 x N)      # by all threads
-              for k.i in 2:                                    # from here on by a warp at once
+              left.shared (M x K), right.shared (K x N)        # by all threads
+              for k.i in K / 16:                               # from here on by a warp at once
                 left, right                                    # tiles of 16 x 16
                 for m.t: for n.t: sums[m.t, n.t] += left[m.t] * right[n.t]
             sums.shared = sums
@@ -92,8 +89,9 @@ def schedule_matrices(product: Product, tile: MatrixTile) -> Schedule:
     tile : MatrixTile
     """
     schedule = create_schedule(product.output)
+    kept = (product.output, product.sums, *product.held, product.left, product.right)
     for stage in schedule.stages:
-        if stage.tensor not in (product.output, product.sums, product.left, product.right):
+        if stage.tensor not in kept:
             stage.compute_inline()
     out = schedule[product.output]
     last = _share_out_output(out, product, tile)
@@ -105,28 +103,44 @@ def schedule_matrices(product: Product, tile: MatrixTile) -> Schedule:
     sums.compute_at(shared, warp)
     sums.whole_tiles()
     *_, m, n = sums.axis
-    step, k = sums.split(sums.reduce_axis[0], factor=DEPTH)
+    step, k = sums.split(sums.reduce_axis[0], factor=product.depth)
     deep, k = sums.split(k, factor=SIDE)
     m_tile, m = sums.split(m, factor=SIDE)
     n_tile, n = sums.split(n, factor=SIDE)
     sums.reorder(step, deep, m_tile, n_tile, m, n, k)
     for axis in (deep, m_tile, n_tile):
         sums.unroll(axis)
-    sums.tensorize(m, multiply())
-    for factor, scope, load, width, lanes in (
-        (product.left, LEFT, load_left(), DEPTH, product.lanes[0]),
-        (product.right, RIGHT, load_right(), tile.shape[1], product.lanes[1]),
+    dtype = product.held[0].dtype
+    sums.tensorize(m, multiply(dtype))
+    lefts, rights = (schedule[factor] for factor in (product.left, product.right))
+    for stage, width, lanes in (
+        (lefts, product.depth, product.lanes[0]),
+        (rights, product.depth if product.by_columns else tile.shape[1], product.lanes[1]),
     ):
-        stage = schedule[factor]
         stage.set_scope("shared")
-        stage.storage_align(stage.axis[-2], width + _FACTOR_MARGIN)
+        stage.storage_align(stage.axis[-2], _apart(width, dtype))
         stage.compute_at(sums, step)
         stage.whole_tiles()
-        _share_out_elements(stage, tile.threads, lanes)
-        held = schedule[schedule.cache_read(factor, scope, [product.sums])]
+        along = product.across and stage is rights
+        _share_out_elements(stage, tile.threads, lanes, along=along)
+    loads = (load_left(dtype, centred=product.left.dtype != dtype), load_right(dtype))
+    for factor, scope, load in zip(product.held, (LEFT, RIGHT), loads, strict=True):
+        held = schedule[factor]
+        held.set_scope(scope)
         held.compute_at(sums, deep)
         _in_tiles(held, load)
     return schedule
+
+
+def _apart(width: int, dtype: str) -> int:
+    """Return how far apart rows begin in shared memory, in elements.
+
+    That is an odd number of what they are aligned to: if it were even, of the eight rows that are
+    read at once more would begin in the same banks.
+    """
+    size = np.dtype(dtype).itemsize
+    pieces = -(-width * size // aligned_bytes(dtype))
+    return (pieces + 1 - pieces % 2) * aligned_bytes(dtype) // size
 
 
 def _readers(schedule: Schedule, tensor: Tensor) -> list[Tensor]:
@@ -169,7 +183,7 @@ def _share_out_sums(shared: Stage, tile: MatrixTile) -> IterVar:
     """Bind the loops that store a block's sums, and return the last one of warps."""
     shared.whole_multiples(*tile.shape)
     *_, m, n = shared.axis
-    shared.storage_align(m, tile.shape[1] + _SUM_MARGIN)
+    shared.storage_align(m, _apart(tile.shape[1], shared.tensor.dtype))
     m_warp, m = shared.split(m, factor=tile.tiles[0] * SIDE)
     n_warp, n = shared.split(n, factor=tile.tiles[1] * SIDE)
     m_tile, m = shared.split(m, factor=SIDE)
@@ -179,7 +193,7 @@ def _share_out_sums(shared: Stage, tile: MatrixTile) -> IterVar:
     shared.bind(n_warp, "threadIdx.y")
     shared.unroll(m_tile)
     shared.unroll(n_tile)
-    shared.tensorize(m, store_sums())
+    shared.tensorize(m, store_sums(shared.tensor.dtype))
     return n_warp
 
 
@@ -195,11 +209,26 @@ def _in_tiles(held: Stage, intrinsic: TensorIntrin) -> None:
     held.tensorize(m, intrinsic)
 
 
-def _share_out_elements(stage: Stage, threads: Sequence[int], lanes: int) -> None:
-    """Bind a stage's vectors, one after the other, to the threads of a block."""
+def _share_out_elements(
+    stage: Stage, threads: Sequence[int], lanes: int, *, along: bool = False
+) -> None:
+    """Bind a stage's vectors, one after the other, to the threads of a block.
+
+    Parameters
+    ----------
+    stage : Stage
+    threads : sequence of int
+        Along x, y and z.
+    lanes : int
+        Elements of a vector.
+    along : bool
+        Whether threads that follow each other take elements of a column rather than of a row.
+    """
+    *lead, row = stage.axis[:-1]
     vector, lane = stage.split(stage.axis[-1], factor=lanes)
     stage.vectorize(lane)
-    element, *rest = (*stage.axis[:-1], vector)
+    element, *rest = (*lead, vector, row) if along else (*lead, row, vector)
+    stage.reorder(element, *rest, lane)
     for axis in rest:
         element = stage.fuse(element, axis)
     width, height, depth = threads

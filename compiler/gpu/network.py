@@ -21,6 +21,7 @@ from vdla.errors import InputError, LoweringError
 
 from .part import Part
 from .parts import Step, graph_parts, part_kernels
+from .template import warp_product
 from .tuning import GpuMachine, recorded_tile
 from .winograd import WinogradPart
 
@@ -109,8 +110,9 @@ def compile_network(
         ``float16`` or ``float32``: how weights and activations lie in memory. Both are computed
         with in float32.
     matrices : bool
-        Whether warps multiply matrices in float16, by tensor cores: in CUDA C alone, and from
-        compute capability 7.0 on.
+        Whether warps multiply matrices of float16 and of 8-bit integers, by tensor cores: in
+        CUDA C alone, and from compute capability 7.0 on, or 7.2. What they take, Winograd's
+        algorithms do not.
     virtual : bool
         Whether a thread may compute several pieces of a tile, by virtual threads; without, it
         computes as much in one piece, to compare with.
@@ -132,11 +134,12 @@ def compile_network(
     made: dict[Hashable, tuple[Part, tuple[Step, ...]]] = {}
     calls: list[Call] = []
     constants: dict[str, Array] = {}
-    for number, part in enumerate(graph_parts(graph, algorithm)):
+    for number, part in enumerate(graph_parts(graph, algorithm, matrices=matrices)):
         key = group_key(graph, part.nodes)
         if key not in made:
-            by_template = not isinstance(part, WinogradPart)
-            tile = recorded_tile(records, graph, part, machine) if by_template else None
+            by_warps = matrices and warp_product(part) is not None
+            tuned = not isinstance(part, WinogradPart) and not by_warps
+            tile = recorded_tile(records, graph, part, machine) if tuned else None
             steps = part_kernels(
                 graph, part, f"part{number}", tile, matrices=matrices, virtual=virtual
             )

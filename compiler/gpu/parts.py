@@ -14,10 +14,10 @@ from vdla.compiler.targets.gpu import CUDA, OPENCL, Kernel, build_kernel, source
 from vdla.errors import LoweringError
 
 from .elements import schedule_elements
-from .part import Part, part_of
+from .part import Part
 from .reductions import schedule_reduction
 from .stages import cut
-from .template import takes_tiles, tiled_definition, tiled_kernel
+from .template import takes_tiles, tiled_kernel, tiled_part, warp_product
 from .tiles import Tile
 from .winograd import (
     WinogradPart,
@@ -40,7 +40,9 @@ class Step:
     tensors: tuple[te.Tensor, ...]
 
 
-def graph_parts(graph: Graph, winograd: Algorithm | None = None) -> Iterator[Part]:
+def graph_parts(
+    graph: Graph, winograd: Algorithm | None = None, *, matrices: bool = False
+) -> Iterator[Part]:
     """Yield the parts of a graph, in an order in which they can run.
 
     Operators are fused by their classes; what follows a product or a convolution that has a
@@ -51,6 +53,8 @@ def graph_parts(graph: Graph, winograd: Algorithm | None = None) -> Iterator[Par
     graph : Graph
     winograd : Algorithm, optional
         For the convolutions that it computes.
+    matrices : bool
+        Whether warps may multiply matrices; what they take, Winograd's algorithms do not.
 
     Raises
     ------
@@ -59,10 +63,11 @@ def graph_parts(graph: Graph, winograd: Algorithm | None = None) -> Iterator[Par
     """
     for group in fusion_groups(graph):
         for nodes in _split(graph, group.nodes):
-            if winograd and takes_winograd_kernels(graph, nodes[0]):
-                yield winograd_part(graph, nodes, winograd)
-            else:
-                yield part_of(graph, nodes, tiled_definition(graph, nodes[0]))
+            part = tiled_part(graph, nodes, matrices=matrices)
+            by_warps = matrices and warp_product(part) is not None
+            if winograd and not by_warps and takes_winograd_kernels(graph, nodes[0]):
+                part = winograd_part(graph, nodes, winograd)
+            yield part
 
 
 def _split(graph: Graph, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
+
+import numpy as np
 
 from vdla.compiler.cpu.define.indexing import unflattened
-from vdla.compiler.ir.linear import variables
+from vdla.compiler.ir.linear import simplify, variables
+from vdla.compiler.targets.gpu.matrices import CENTRE, LEFT, RIGHT, SIDE, SUM_TYPES
 from vdla.compiler.te import IterVar, Tensor, compute, reduce_axis, sum_over
 from vdla.compiler.te.expr import (
     Binary,
@@ -17,6 +20,7 @@ from vdla.compiler.te.expr import (
     ExprLike,
     Read,
     Reduce,
+    Select,
     Var,
     all_of,
     as_expr,
@@ -24,10 +28,12 @@ from vdla.compiler.te.expr import (
 )
 from vdla.compiler.te.traverse import map_expr, substitute, walk
 
-__all__ = ["Product", "product_of"]
+__all__ = ["STEP_BYTES", "Product", "product_of"]
 
-_VECTOR = 8
-"""Half floats in 128 bits."""
+STEP_BYTES = 64
+"""Of a row's terms that a block fetches at a time, at the most."""
+_LANES = {"float16": (8,), "int8": (16, 8, 4), "uint8": (16, 8, 4)}
+"""Elements of vectors, the largest of 128 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,26 +45,52 @@ class Product:
     output : Tensor
         Computes what the original did.
     sums : Tensor
-        ``sums[..., m, n] = sum(left[..., m, k] * right[..., k, n])``, in float32.
+        ``sums[..., m, n] = sum(held[0][..., m, k] * held[1][..., k, n])``, in float32 or int32.
+    held : tuple of Tensor
+        The factors as warps multiply them, in float16, int8 or uint8.
     left, right : Tensor
-        In float16. Rows, columns and terms are multiples of what was asked for; what is added is 0.
+        What these are made of: (..., m, k) and (..., k, n), or (..., n, k) of 8-bit integers. Rows
+        and columns are multiples of `SIDE`, terms of `depth`; what is added to them adds 0. Where
+        `left` is uint8 and what warps hold of it int8, they take 128 off it.
     rows, columns : int
         Of the product before.
+    depth : int
+        Terms of a step.
     lanes : tuple of int
         Elements of a row of each factor that follow each other in memory, wherever such a group
-        begins: 8, or 1.
+        begins: as many as a vector has, or 1.
+    across : bool
+        Whether what follows each other in memory are elements of a column of `right`, which has
+        its terms last.
     """
 
     output: Tensor
     sums: Tensor
+    held: tuple[Tensor, Tensor]
     left: Tensor
     right: Tensor
     rows: int
     columns: int
+    depth: int
     lanes: tuple[int, int]
+    across: bool
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether `right` has its terms last."""
+        return self.right.dtype != "float16"
 
 
-def product_of(output: Tensor, tile: int, depth: int) -> Product | None:
+@dataclass(frozen=True)
+class _Factors:
+    """Two factors as they are read, and the dtype in which they are multiplied."""
+
+    left: Expr
+    right: Expr
+    dtype: str
+
+
+def product_of(output: Tensor) -> Product | None:
     """Return a tensor that is made of sums of products in terms of a product of matrices.
 
     Before, of images (2, 8, 8, 16) and weights (3, 3, 16, 32)::
@@ -71,6 +103,8 @@ def product_of(output: Tensor, tile: int, depth: int) -> Product | None:
         right[t, o] = weights[t // 48, t // 16 % 3, t % 16, o]                            (144, 32)
         sums[m, o] = sum over t of left[m, t] * right[t, o]
 
+    8-bit integers have ``right[o, t]``: an instruction takes four terms of a column at a time.
+
     Axes that both factors are indexed by make a batch; they come first, then those of rows, and
     one of columns.
 
@@ -78,16 +112,13 @@ def product_of(output: Tensor, tile: int, depth: int) -> Product | None:
     ----------
     output : Tensor
         Of the shape of the sums.
-    tile : int
-        Of which rows and columns become multiples.
-    depth : int
-        Of which the number of terms becomes a multiple.
 
     Returns
     -------
     Product or None
-        None where the output is not made of one sum of products of float16 in float32, or its axes
-        come in another order.
+        None where the output is not made of one sum of products, of float16 in float32 or of int8
+        or uint8 in int32, both factors alike, or its axes come in another order. A left factor of
+        uint8 less 128 is one of int8.
     """
     sums = _sums(output)
     if sums is None or sums.shape != output.shape:
@@ -95,40 +126,44 @@ def product_of(output: Tensor, tile: int, depth: int) -> Product | None:
     body = sums.body
     assert isinstance(body, Reduce)
     factors = _factors(body)
-    groups = None if factors is None else _groups(sums, *factors)
+    groups = None if factors is None else _groups(sums, factors)
     if factors is None or groups is None or any(not isinstance(a.extent, Const) for a in body.axes):
         return None
     batch, down, across = groups
     m, n, t = (_extents(axes) for axes in (down, across, body.axes))
     rows, columns, terms = prod(m), prod(n), prod(t)
-    lead = _extents(batch)
+    lead, dtype, kind = _extents(batch), factors.dtype, SUM_TYPES[factors.dtype]
+    depth = min(STEP_BYTES // np.dtype(dtype).itemsize, _up(terms, SIDE))
 
-    def factor(value: Expr, own: Sequence[IterVar], size: int, *, left: bool) -> Tensor:
-        shape = (_up(size, tile), _up(terms, depth))
+    def factor(value: Expr, own: Sequence[IterVar], size: int, *, turned: bool) -> Tensor:
+        shape = (_up(size, SIDE), _up(terms, depth))
 
         def element(*index: Expr) -> Expr:
             *at, first, second = (as_expr(i) for i in index)
-            place, term = (first, second) if left else (second, first)
-            inside = [place.lt(size)] if size < shape[0] else []
-            inside += [term.lt(terms)] if terms < shape[1] else []
+            place, term = (second, first) if turned else (first, second)
             values = {
                 **_values(batch, at),
                 **_values(own, unflattened(place, _extents(own))),
                 **_values(body.axes, unflattened(term, t)),
             }
             moved = substitute(value, values)
+            inside = [place.lt(size)] if size < shape[0] else []
+            if terms < shape[1] and not _reaches(moved, term, shape[1]):
+                inside.append(term.lt(terms))
             return select(all_of(*inside), moved, 0) if inside else moved
 
         (name, *_) = (part.tensor.name for part in walk(value) if isinstance(part, Read))
-        return compute((*lead, *(shape if left else shape[::-1])), element, name)
+        return compute((*lead, *(shape[::-1] if turned else shape)), element, name)
 
-    left = factor(factors[0], down, rows, left=True)
-    right = factor(factors[1], across, columns, left=False)
+    by_columns = dtype != "float16"
+    left = factor(factors.left, down, rows, turned=False)
+    right = factor(factors.right, across, columns, turned=not by_columns)
+    held = _held(left, dtype, LEFT), _held(right, dtype, RIGHT, turned=by_columns)
     k = reduce_axis(_up(terms, depth), "k")
     made = compute(
-        (*lead, _up(rows, tile), _up(columns, tile)),
+        (*lead, _up(rows, SIDE), _up(columns, SIDE)),
         lambda *i: sum_over(
-            left[(*i[:-1], k)].astype("float32") * right[(*i[:-2], k, i[-1])].astype("float32"), k
+            held[0][(*i[:-1], k)].astype(kind) * held[1][(*i[:-2], k, i[-1])].astype(kind), k
         ),
         sums.name,
     )
@@ -138,9 +173,39 @@ def product_of(output: Tensor, tile: int, depth: int) -> Product | None:
         place = _place(indices[count : count + len(down)], m)
         return made[(*indices[:count], place, _place(indices[count + len(down) :], n))]
 
-    new = _Rebuilder(sums, replaced).tensor(output)
-    lanes = (_lanes(factors[0], body.axes[-1]), _lanes(factors[1], across[-1]))
-    return Product(new, made, left, right, rows, columns, lanes)
+    if sums is output:
+        new = compute(output.shape, lambda *i: replaced([as_expr(one) for one in i]), output.name)
+    else:
+        new = _Rebuilder(sums, replaced).tensor(output)
+    lanes = _lanes(left), _lanes(right)
+    across = by_columns and _run(right)[0] is right.axes[-2].var
+    return Product(new, made, held, left, right, rows, columns, depth, lanes, across)
+
+
+def _held(given: Tensor, dtype: str, scope: str, *, turned: bool = False) -> Tensor:
+    """Return what warps hold of a factor."""
+    *lead, first, second = given.shape
+
+    def element(*index: ExprLike) -> Expr:
+        *at, i, j = index
+        value = given[(*at, j, i) if turned else index]
+        return value if given.dtype == dtype else (value.astype("int32") - CENTRE).astype(dtype)
+
+    shape = (*lead, second, first) if turned else given.shape
+    return compute(shape, element, f"{given.name}.{scope}")
+
+
+def _reaches(value: Expr, term: Expr, terms: int) -> bool:
+    """Tell whether rows of integers have elements past the last term, which 0 is multiplied with.
+
+    The other factor's rows have none there: what stands in memory is a number anyway.
+    """
+    return (
+        isinstance(value, Read)
+        and value.dtype != "float16"
+        and value.tensor.shape[-1] >= terms
+        and simplify(value.indices[-1]) == simplify(term)
+    )
 
 
 class _Rebuilder:
@@ -184,24 +249,30 @@ def _sums(output: Tensor) -> Tensor | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _factors(body: Reduce) -> tuple[Expr, Expr] | None:
+def _factors(body: Reduce) -> _Factors | None:
     source = body.source
     if body.kind != "sum" or body.start is not None:
         return None
     if not (isinstance(source, Binary) and source.op == "*"):
         return None
     a, b = source.a, source.b
+    dtype = ""
+    if isinstance(a, Binary) and a.op == "-" and a.b == Const(CENTRE):
+        a, dtype = a.a, "int8"
     if not (isinstance(a, Cast) and isinstance(b, Cast)):
         return None
-    halves = a.value.dtype == b.value.dtype == "float16"
-    return (a.value, b.value) if halves and source.dtype == "float32" else None
+    if dtype and a.value.dtype != "uint8":
+        return None
+    dtype = dtype or a.value.dtype
+    alike = dtype == b.value.dtype and SUM_TYPES.get(dtype) == source.dtype
+    return _Factors(a.value, b.value, dtype) if alike else None
 
 
 def _groups(
-    sums: Tensor, left: Expr, right: Expr
+    sums: Tensor, factors: _Factors
 ) -> tuple[list[IterVar], list[IterVar], list[IterVar]] | None:
     """Return the axes of a batch, of rows and of columns; None where they lie in another order."""
-    own = variables(left), variables(right)
+    own = variables(factors.left), variables(factors.right)
     groups: tuple[list[IterVar], list[IterVar], list[IterVar]] = ([], [], [])
     for axis in sums.axes:
         in_left, in_right = (axis.var in used for used in own)
@@ -211,14 +282,24 @@ def _groups(
     return groups if ordered and down and len(across) == 1 else None
 
 
-def _lanes(factor: Expr, last: IterVar) -> int:
-    """Return how many elements along an axis are whole vectors in memory."""
-    whole = (
-        isinstance(factor, Read)
-        and factor.indices[-1] is last.var
-        and factor.tensor.shape[-1] % _VECTOR == 0
-    )
-    return _VECTOR if whole else 1
+def _run(factor: Tensor) -> tuple[Expr, int]:
+    """Return the axis along which elements follow each other in memory, and how many then do."""
+    assert factor.body is not None
+    value = factor.body.then if isinstance(factor.body, Select) else factor.body
+    if not isinstance(value, Read):
+        return value, 1
+    index, length = simplify(value.indices[-1]), value.tensor.shape[-1]
+    if isinstance(index, Binary) and index.op == "%" and isinstance(index.b, Const):
+        index, length = index.a, gcd(length, index.b.value)
+    return index, length
+
+
+def _lanes(factor: Tensor) -> int:
+    """Return how many elements of a row are whole vectors in memory."""
+    axis, length = _run(factor)
+    if axis is not factor.axes[-1].var:
+        return 1
+    return next((lanes for lanes in _LANES[factor.dtype] if length % lanes == 0), 1)
 
 
 def _extents(axes: Sequence[IterVar]) -> tuple[int, ...]:

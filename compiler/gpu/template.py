@@ -14,13 +14,14 @@ from vdla.compiler.targets.gpu.matrices import SIDE
 from vdla.compiler.te.expr import Const, Reduce
 from vdla.errors import LoweringError
 
+from .byte_rows import define_in_rows, takes_rows
 from .convolution import schedule_convolution
 from .convolution_tiles import ConvolutionTile, default_convolution_tile, default_depthwise_tile
 from .dots import dot_of
-from .matrix import DEPTH, default_matrix_tile, schedule_matrices
+from .matrix import default_matrix_tile, schedule_matrices
 from .part import Part, part_of
 from .product import default_product_tile, schedule_product
-from .rows import product_of
+from .rows import Product, product_of
 from .tiles import Tile, in_one_piece
 from .words import define_in_words, takes_words
 
@@ -33,7 +34,9 @@ __all__ = [
     "terms_of",
     "tiled_definition",
     "tiled_kernel",
+    "tiled_part",
     "tiled_schedule",
+    "warp_product",
 ]
 
 OPERATORS = ("conv2d", "dense", "depthwise_conv2d", "matmul")
@@ -72,7 +75,8 @@ def operator_kernel(graph: Graph, node: Node, *, matrices: bool = False) -> Oper
     node : Node
         Of the graph.
     matrices : bool
-        Whether warps may multiply matrices in float16: for CUDA, from compute capability 7.0 on.
+        Whether warps may multiply matrices, in float16 or 8-bit integers: for CUDA, from compute
+        capability 7.0 on, or 7.2.
 
     Raises
     ------
@@ -84,7 +88,7 @@ def operator_kernel(graph: Graph, node: Node, *, matrices: bool = False) -> Oper
             f"An operator that has a template must be one of {', '.join(OPERATORS)}, and node "
             f"{node.name!r} is {node.op}: compile its network, which takes others as well."
         )
-    part = part_of(graph, (node,), tiled_definition(graph, node))
+    part = tiled_part(graph, (node,), matrices=matrices)
     kernel, tensors = tiled_kernel(graph, part, node.name, matrices=matrices)
     constants = {t.name: array for t, array in part.constants.items() if t in tensors}
     return OperatorKernel(kernel, tuple(part.inputs.values()), constants)
@@ -111,8 +115,8 @@ def tiled_kernel(
     tile : Tile, optional
         How it is shared out; by rules if it is left out.
     matrices : bool
-        Whether warps may multiply matrices, where it is a product of float16, by tiles of their
-        own.
+        Whether warps may multiply matrices, where it is a product that they take, by tiles of
+        their own.
     virtual : bool
         Whether there may be virtual threads; without, a thread's elements lie in one piece.
 
@@ -121,8 +125,8 @@ def tiled_kernel(
     LoweringError
         There is no template for the head's shapes, or no kernel can be made of it.
     """
-    product = product_of(part.output, SIDE, DEPTH) if matrices else None
-    if product is not None and min(product.rows, product.columns) >= _LEAST:
+    product = warp_product(part) if matrices else None
+    if product is not None:
         held = default_matrix_tile(product.rows, product.columns)
         schedule, output = schedule_matrices(product, held), product.output
     else:
@@ -146,6 +150,44 @@ def takes_tiles(graph: Graph, node: Node) -> bool:
     except LoweringError:
         return False
     return True
+
+
+def tiled_part(graph: Graph, nodes: tuple[Node, ...], *, matrices: bool = False) -> Part:
+    """Return operators as the first one's template wants them, or as usual.
+
+    Parameters
+    ----------
+    graph : Graph
+    nodes : tuple of Node
+        Of the graph.
+    matrices : bool
+        Whether warps may multiply matrices: 8-bit integers are laid out for that then, where they
+        are a product that warps take.
+
+    Raises
+    ------
+    LoweringError
+        An operator has no definition for its tensors.
+    """
+    head = nodes[0]
+    if matrices and takes_tiles(graph, head) and _has_bytes(graph, head):
+        rows = takes_rows(graph, head)
+        part = part_of(graph, nodes, define_in_rows if rows else None)
+        if warp_product(part) is not None:
+            return part
+    return part_of(graph, nodes, tiled_definition(graph, head))
+
+
+def warp_product(part: Part) -> Product | None:
+    """Return a part as a product that warps take; None where it is none, or too small."""
+    product = product_of(part.output)
+    if product is None or min(product.rows, product.columns) < _LEAST:
+        return None
+    return product
+
+
+def _has_bytes(graph: Graph, node: Node) -> bool:
+    return {str(t.dtype) for t in graph.input_tensors(node)[:2]} <= {"int8", "uint8"}
 
 
 def tiled_definition(graph: Graph, node: Node) -> Callable[[Site], te.Tensor] | None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from vdla.compiler.cpu.define.indexing import chosen
 from vdla.compiler.cpu.define.products import entry
-from vdla.compiler.cpu.define.site import Array, Site
-from vdla.compiler.cpu.define.windows import centred, finished, outputs_of, padded_images
+from vdla.compiler.cpu.define.site import Site
+from vdla.compiler.cpu.define.windows import finished, outputs_of, padded_images
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.gpu.intrinsics import WORD
 from vdla.compiler.te import Expr, Tensor, minimum, reduce_axis, select, sum_over
 from vdla.compiler.te.expr import ExprLike, as_expr
 
-__all__ = ["define_in_words", "takes_words"]
+from .weights import Weights, weights_of
 
-_LOW, _HIGH = -128, 127
+__all__ = ["define_in_words", "takes_words"]
 
 
 def takes_words(graph: Graph, node: Node) -> bool:
@@ -48,56 +45,12 @@ def define_in_words(site: Site) -> Tensor:
     return {"conv2d": _conv2d, "dense": _dense, "matmul": _matmul}[site.node.op](site)
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """Constant weights in words.
-
-    Attributes
-    ----------
-    data : int8 or uint8 array
-        (..., words, O, 4).
-    channels : tuple of int
-        The channel of the input that each of a word's terms is multiplied with. Those past the
-        last one have weights of 0.
-    """
-
-    data: Array
-    channels: tuple[int, ...]
-
-    def channel(self, term: Expr) -> Expr:
-        """Return the channel of a term."""
-        last = self.channels[-1]
-        if self.channels == tuple(min(k, last) for k in range(len(self.channels))):
-            return term if len(self.channels) == last + 1 else minimum(term, last)
-        return chosen(self.channels, term)
-
-
-def _in_words(site: Site, order: tuple[int, ...]) -> _Weights:
-    """Lay weights out; ``order`` puts their channels of the output before those of the input.
-
-    Weights less their zero point take 9 bits: those that 8 do not hold are sums of some that do,
-    and the channels in which there are any follow the others again.
-    """
-    data = site.value(1)
-    assert data is not None
-    wide = (centred(site, data, 0) if site.quantized else data).transpose(order)
-    parts, channels = [wide], np.arange(wide.shape[-1])
-    while parts[-1].dtype == np.int16:
-        low = parts[-1].clip(_LOW, _HIGH)
-        rest = parts[-1] - low
-        again = np.flatnonzero(rest.any(axis=tuple(range(rest.ndim - 1))))
-        own = channels[len(channels) - rest.shape[-1] :]
-        parts[-1] = low.astype(np.int8)
-        if again.size:
-            parts.append(rest[..., again])
-            channels = np.append(channels, own[again])
-    joined = np.concatenate(parts, axis=-1)
-    words = -(-joined.shape[-1] // WORD)
-    more = words * WORD - joined.shape[-1]
-    padded = np.pad(joined, [(0, 0)] * (joined.ndim - 1) + [(0, more)])
-    split = padded.reshape(*padded.shape[:-1], words, WORD)
-    used = np.append(channels, [channels[-1]] * more)
-    return _Weights(np.ascontiguousarray(np.moveaxis(split, -2, -3)), tuple(used.tolist()))
+def _in_words(site: Site, order: tuple[int, ...]) -> Weights:
+    """Lay weights out as (..., words, O, 4); ``order`` puts O last but one, the terms last."""
+    held = weights_of(site, order).padded(WORD)
+    *lead, outputs, terms = held.data.shape
+    split = held.data.reshape(*lead, outputs, terms // WORD, WORD)
+    return Weights(np.ascontiguousarray(np.moveaxis(split, -2, -3)), held.channels)
 
 
 def _conv2d(site: Site) -> Tensor:

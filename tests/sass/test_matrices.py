@@ -11,10 +11,12 @@ from tests.sass.loops import innermost, loops, opcodes
 from tests.sass.nvidia import Compiler
 from tests.sass.test_kernels import ARCHITECTURES, LISTED, check_usage
 from vdla.compiler.gpu import operator_kernel
-from vdla.compiler.gpu.matrix import DEPTH, default_matrix_tile
+from vdla.compiler.gpu.matrix import default_matrix_tile
+from vdla.compiler.gpu.rows import STEP_BYTES
 from vdla.compiler.targets.gpu import CUDA, Kernel, source_of
 from vdla.compiler.targets.gpu.matrices import SIDE
 
+DEPTH = STEP_BYTES // 2
 HMMA = {75: ("HMMA.1688.F32", 16 * 8 * 8), 80: ("HMMA.16816.F32", 16 * 8 * 16)}
 """By the first architecture that has it: an instruction and the products that a warp adds up by it.
 

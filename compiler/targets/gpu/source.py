@@ -28,7 +28,7 @@ from .kernel import (
     accesses,
     walk,
 )
-from .matrices import ALIGNED_BYTES, MATRIX_SCOPES, SIDE, SUMS
+from .matrices import ALIGNED_BYTES, MATRIX_SCOPES, SIDE, SUMS, registers_of
 from .names import Names
 from .shared_values import load_call, load_of, merged_loads, used_again
 from .sums import sum_fits, summed_from_zero
@@ -133,8 +133,9 @@ class _Writer:
         tiled = {a.buffer for part in matrices for a in (part.output, *part.operands)}
         for buffer in (*kernel.shared, *kernel.registers):
             if buffer.scope in MATRIX_SCOPES:
-                kind = "float" if buffer.scope == SUMS else "unsigned"
-                lines.append(f"    {kind} {names.of(buffer)}[{buffer.total // SIDE**2}][8];")
+                kind = dialect.type_of(buffer.dtype) if buffer.scope == SUMS else "unsigned"
+                tile = f"[{buffer.total // SIDE**2}][{registers_of(buffer.scope, buffer.dtype)}]"
+                lines.append(f"    {kind} {names.of(buffer)}{tile};")
                 continue
             shared = buffer.scope == SHARED
             declared = dialect.half_array if buffer.dtype == HALF else ARRAY
@@ -225,7 +226,8 @@ class _Writer:
         for access in (stmt.output, *stmt.operands):
             shared = "&" if access.buffer.scope == SHARED else ""
             args.append(f"{shared}{expressions.where(access)}")
-        args += ["0.0f"] if stmt.function == "matrix_fill" else []
+        if not stmt.operands:
+            args.append("0.0f" if stmt.output.buffer.dtype == "float32" else "0")
         args += [str(stmt.step)] if stmt.step else []
         whole = f"{stmt.function}({', '.join(args)});"
         if len(whole) <= _WIDTH:

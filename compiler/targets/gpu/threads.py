@@ -31,7 +31,7 @@ from .axes import VARIABLES
 from .bounds import lies_inside
 from .conditions import below, facts_of, needed, settle
 from .kernel import THREAD, Guard, Loop, Matrix, Statement, joined
-from .matrices import ALIGNED_BYTES, LANES, MATRIX_SCOPES, SIDE
+from .matrices import LANES, MATRIX_SCOPES, SIDE, aligned_bytes
 from .vectors import in_vectors
 from .virtual import Virtual, each, sums_up, with_copies, within_registers
 
@@ -292,7 +292,7 @@ class Threads:
             stmt = stmt.body
         whole = (
             isinstance(stmt, Store)
-            and stmt.value == Real(0.0)
+            and stmt.value in (Real(0.0), Const(0))
             and elements == stmt.target.buffer.total
         )
         if not isinstance(stmt, Store) or not whole:
@@ -301,7 +301,7 @@ class Threads:
                 "up be outside all others of their stage."
             )
         tile, buffer = Var("tile"), stmt.target.buffer
-        fill = Matrix("matrix_fill", Access(buffer, tile))
+        fill = Matrix(f"matrix_fill_{buffer.dtype}", Access(buffer, tile))
         return Loop(tile, Const(buffer.total // SIDE**2), fill, unroll=True)
 
     def _matrix(self, stmt: Intrinsic, at: _Place) -> Statement:
@@ -376,12 +376,12 @@ def _by_warp(stmt: Intrinsic) -> bool:
 
 
 def _check_rows(buffer: Buffer, row: int, column: int) -> None:
-    bytes_apart = row * np.dtype(buffer.dtype).itemsize
-    if column != 1 or bytes_apart % ALIGNED_BYTES:
+    bytes_apart, aligned = row * np.dtype(buffer.dtype).itemsize, aligned_bytes(buffer.dtype)
+    if column != 1 or bytes_apart % aligned:
         raise LoweringError(
-            f"Rows of a tile in shared memory must begin a multiple of {ALIGNED_BYTES} bytes "
-            f"apart, their elements side by side, and those of {buffer.name} begin {bytes_apart} "
-            f"apart, elements {column}: use storage_align."
+            f"Rows of a tile in shared memory must begin a multiple of {aligned} bytes apart, "
+            f"their elements side by side, and those of {buffer.name} begin {bytes_apart} apart, "
+            f"elements {column}: use storage_align."
         )
 
 

@@ -7,12 +7,12 @@ from vdla.compiler.ir.stmt import Access, Store
 from vdla.compiler.te.expr import Const, Expr, Real, Select
 from vdla.compiler.te.traverse import substitute
 
-from .dialect import HALF, Dialect
+from .dialect import Dialect
 from .expressions import Expressions
 from .kernel import Loop
 from .names import Names
 from .shared_values import load_call, load_of, loaded_always
-from .vectors import VECTOR_TYPES, is_vector
+from .vectors import VECTOR_TYPES, is_vector, lanes_to_word
 
 __all__ = ["ALIGNED", "VECTOR_BYTES", "vector_lines"]
 
@@ -78,9 +78,12 @@ class _Writer:
     def _copied(self, value: Expr) -> list[str] | None:
         """Return the lines of a value that is a vector in memory or a number, or one of such."""
         if isinstance(value, (Const, Real)):
-            # A 0 of halves is one of floats, which holds two.
-            count = self._lanes // 2 if value.dtype == HALF else self._lanes
-            lanes = ", ".join([self._expressions.text(value)] * count)
+            # A 0 of halves is one of floats; a byte is four times in an int.
+            each = lanes_to_word(value.dtype, self._lanes)
+            text = self._expressions.text(value)
+            if isinstance(value, Const) and each > 1:
+                text = str(int.from_bytes(bytes([value.value & 0xFF] * each), "little", signed=True))
+            lanes = ", ".join([text] * (self._lanes // each))
             return [self._dialect.vector.format(type=self._type, lanes=lanes)]
         position = load_of(value)
         if position is not None:

@@ -16,18 +16,22 @@ from .dialect import HALF
 from .kernel import Guard, Loop, Statement
 from .shared_values import load_of
 
-__all__ = ["VECTOR_TYPES", "in_vectors", "is_vector"]
+__all__ = ["VECTOR_TYPES", "in_vectors", "is_vector", "lanes_to_word"]
 
 VECTOR_TYPES: Mapping[tuple[str, int], str] = {
     ("float32", 2): "float2",
     ("float32", 4): "float4",
     ("int8", 4): "char4",
     ("uint8", 4): "uchar4",
+    ("int8", 8): "int2",
+    ("uint8", 8): "int2",
+    ("int8", 16): "int4",
+    ("uint8", 16): "int4",
     (HALF, 4): "float2",
     (HALF, 8): "float4",
 }
-"""What the languages call a vector, by dtype and lanes. Halves, two of which are as many bits as a
-float, are only copied."""
+"""What the languages call a vector, by dtype and lanes. Those whose elements have another type,
+halves as two to a float and bytes as four to an int, are only copied."""
 
 
 def in_vectors(loop: Loop) -> Statement:
@@ -56,7 +60,8 @@ def in_vectors(loop: Loop) -> Statement:
         return loop
     if not is_vector(store.target, var, lanes):
         return loop
-    if store.target.buffer.dtype == HALF and not _copies(value, store.loads, var, lanes):
+    target = store.target.buffer.dtype
+    if lanes_to_word(target, lanes) > 1 and not _copies(value, target, store.loads, var, lanes):
         return loop
     vectors = Loop(var, loop.extent, Store(store.target, value, store.loads), vector=True)
     return Guard(guards, vectors) if guards else vectors
@@ -78,14 +83,24 @@ def is_vector(access: Access, var: Var, lanes: int) -> bool:
     )
 
 
-def _copies(value: Expr, loads: Sequence[Access], var: Var, lanes: int) -> bool:
-    """Tell whether a value is a vector in memory or 0, or one of two."""
+def lanes_to_word(dtype: str, lanes: int) -> int:
+    """Return how many elements make one of a vector's type: 1 where that is their own."""
+    if dtype == HALF:
+        return 2
+    return 4 if dtype in ("int8", "uint8") and lanes > 4 else 1
+
+
+def _copies(value: Expr, dtype: str, loads: Sequence[Access], var: Var, lanes: int) -> bool:
+    """Tell whether a value is a vector in memory or the same in all lanes, or one of two."""
     if isinstance(value, Select):
-        return _copies(value.then, loads, var, lanes) and _copies(value.other, loads, var, lanes)
+        both = (value.then, value.other)
+        return all(_copies(one, dtype, loads, var, lanes) for one in both)
     position = load_of(value)
     if position is not None:
         load = loads[position]
-        return load.buffer.dtype == HALF and is_vector(load, var, lanes)
+        return load.buffer.dtype == dtype and is_vector(load, var, lanes)
+    if isinstance(value, Const):
+        return value.dtype == dtype
     return isinstance(value, Real) and str(value.value) == "0.0"
 
 

@@ -16,7 +16,7 @@ from tests.compiler.gpu.test_network import _block, _image, _of_rounding
 from tests.compiler.targets.gpu.broken import barriers_of, without
 from tests.compiler.targets.gpu.on_processor import run_as
 from vdla.compiler.gpu import compile_network, operator_kernel
-from vdla.compiler.gpu.matrix import DEPTH, default_matrix_tile, schedule_matrices
+from vdla.compiler.gpu.matrix import default_matrix_tile, schedule_matrices
 from vdla.compiler.gpu.part import part_of
 from vdla.compiler.gpu.rows import Product, product_of
 from vdla.compiler.ir.interpret import interpret
@@ -27,7 +27,6 @@ from vdla.compiler.targets.gpu import CUDA, METAL, OPENCL, Kernel, source_of
 from vdla.compiler.targets.gpu.barriers import check_barriers
 from vdla.compiler.targets.gpu.bounds import check_bounds
 from vdla.compiler.targets.gpu.kernel import Guard, Loop, Matrix, Sequence, Statement, walk
-from vdla.compiler.targets.gpu.matrices import SIDE
 from vdla.errors import LoweringError
 
 Array = np.ndarray
@@ -47,13 +46,19 @@ def _matrices(kernel: Kernel) -> list[Matrix]:
 def test_a_product_by_warps_equals_the_definition(name: str, tmp_path: Path) -> None:
     case, kernel, given = _made(name)
     functions = {part.function.removeprefix("matrix_") for part in _matrices(kernel)}
-    assert functions == {"fill", "load_left", "load_right", "multiply", "store"}
+    assert functions == {
+        "fill_float32",
+        "load_left_float16",
+        "load_right_float16",
+        "multiply_float16",
+        "store_float32",
+    }
     case.check(run_as(CUDA, kernel, *given, folder=tmp_path))
 
 
 def _product(case: Case) -> tuple[Product, dict[object, Array]]:
     part = part_of(case.graph, case.graph.nodes)
-    product = product_of(part.output, SIDE, DEPTH)
+    product = product_of(part.output)
     assert product is not None
     inputs = dict(zip(part.inputs, case.inputs, strict=True))
     return product, {**inputs, **part.constants}
@@ -150,7 +155,7 @@ def test_other_languages_have_none(dialect: object) -> None:
     _, kernel, _ = _made("dense 64x32x96")
     with pytest.raises(
         LoweringError,
-        match=r"Products of matrices by a warp are for CUDA C, and .* has no matrix_fill: use the "
+        match=r"Products of matrices by a warp are for CUDA C, and .* has no matrix_fill_float32: use the "
         r"template without\.",
     ):
         source_of(kernel, dialect)

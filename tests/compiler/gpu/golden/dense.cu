@@ -11,12 +11,12 @@ __device__ static inline unsigned short float_to_half(float value)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-__device__ static inline void matrix_fill(float (&tile)[8], float value)
+__device__ static inline void matrix_fill_float32(float (&tile)[8], float value)
 {
     #pragma unroll
     for (int k = 0; k < 8; ++k) tile[k] = value;
 }
-__device__ static inline void matrix_load_left(
+__device__ static inline void matrix_load_left_float16(
     unsigned (&tile)[8], const unsigned short *from, int step)
 {
     asm volatile(
@@ -27,7 +27,7 @@ __device__ static inline void matrix_load_left(
         : "l"(__cvta_generic_to_shared(from)), "r"(step)
         : "memory");
 }
-__device__ static inline void matrix_load_right(
+__device__ static inline void matrix_load_right_float16(
     unsigned (&tile)[8], const unsigned short *from, int step)
 {
     asm volatile(
@@ -38,8 +38,9 @@ __device__ static inline void matrix_load_right(
         : "l"(__cvta_generic_to_shared(from)), "r"(step)
         : "memory");
 }
-__device__ static inline void matrix_multiply(
-    float (&sums)[8], const unsigned (&left)[8], const unsigned (&right)[8])
+__device__ static inline void matrix_multiply_float16(
+    float (&sums)[8],
+    const unsigned (&left)[8], const unsigned (&right)[8])
 {
     asm volatile(
         "wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32 "
@@ -54,7 +55,7 @@ __device__ static inline void matrix_multiply(
           "r"(right[0]), "r"(right[1]), "r"(right[2]), "r"(right[3]),
           "r"(right[4]), "r"(right[5]), "r"(right[6]), "r"(right[7]));
 }
-__device__ static inline void matrix_store(float *to, const float (&tile)[8], int step)
+__device__ static inline void matrix_store_float32(float *to, const float (&tile)[8], int step)
 {
     asm volatile(
         "wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 "
@@ -85,7 +86,7 @@ void dense_kernel(
 
 #pragma unroll
     for (int tile = 0; tile < 4; ++tile) {
-        matrix_fill(out_sums[tile], 0.0f);
+        matrix_fill_float32(out_sums[tile], 0.0f);
     }
     // The block's threads fill a_2.
     for (int i0_i1_o_o = 0; i0_i1_o_o < 2; ++i0_i1_o_o) {
@@ -104,19 +105,19 @@ void dense_kernel(
     for (int k_i_o = 0; k_i_o < 2; ++k_i_o) {
 #pragma unroll
         for (int i0_o = 0; i0_o < 2; ++i0_o) {
-            matrix_load_left(
+            matrix_load_left_float16(
                 a_matrix_left[i0_o], &a_2[1536 * thread_z + 768 * i0_o + 16 * k_i_o], 48);
         }
 #pragma unroll
         for (int i1_o = 0; i1_o < 2; ++i1_o) {
-            matrix_load_right(
+            matrix_load_right_float16(
                 b_matrix_right[i1_o], &b_2[1280 * k_i_o + 32 * thread_y + 16 * i1_o], 80);
         }
 #pragma unroll
         for (int i0_o_2 = 0; i0_o_2 < 2; ++i0_o_2) {
 #pragma unroll
             for (int i1_o_2 = 0; i1_o_2 < 2; ++i1_o_2) {
-                matrix_multiply(
+                matrix_multiply_float16(
                     out_sums[2 * i0_o_2 + i1_o_2], a_matrix_left[i0_o_2], b_matrix_right[i1_o_2]);
             }
         }
@@ -126,7 +127,7 @@ void dense_kernel(
     for (int i0_i_o = 0; i0_i_o < 2; ++i0_i_o) {
 #pragma unroll
         for (int i1_i_o = 0; i1_i_o < 2; ++i1_i_o) {
-            matrix_store(
+            matrix_store_float32(
                 &out_sums_shared[2304 * thread_z + 1152 * i0_i_o + 32 * thread_y + 16 * i1_i_o], out_sums[2 * i0_i_o + i1_i_o], 72);
         }
     }

@@ -67,6 +67,16 @@ struct __attribute__((may_alias, aligned(4))) uchar4 {
     unsigned char x, y, z, w;
     uchar4(int a, int b, int c, int d) : x(a), y(b), z(c), w(d) {}
 };
+struct __attribute__((may_alias, aligned(16))) int4 {
+    int x, y, z, w;
+    int4(int a, int b, int c, int d) : x(a), y(b), z(c), w(d) {}
+};
+struct __attribute__((may_alias, aligned(8))) int2 {
+    int x, y;
+    int2(int a, int b) : x(a), y(b) {}
+};
+#define make_int4 int4
+#define make_int2 int2
 #define make_char4 char4
 #define make_uchar4 uchar4
 #define make_float4 float4
@@ -88,24 +98,26 @@ static inline void cvt_rn_f16_f32(unsigned short &d, float a) {
 
 // Tiles of 16 x 16 that a warp holds. Which thread holds which element is not said; here element e
 // is in thread e % 32, as its number e / 32. The 16 halves of a thread are twice as many as there are
-// elements: the upper half repeats the lower one.
+// elements: the upper half repeats the lower one. Its 8 bytes are each there once.
 static const int SIDE = 16, TILE = SIDE * SIDE, LANES_SHARE = TILE / WARP;
 union Register {
     unsigned bits;
     unsigned short halves[2];
-    float single;
+    unsigned char bytes[4];
 };
 
 static inline int lane() { return thread_number % WARP; }
 
-// All threads of a warp must give the same address and stride, aligned to 32 bytes.
+// All threads of a warp must give the same address and stride, aligned to what a thread takes of the
+// tile: 32 bytes, or 8 of bytes. The 16 that ldmatrix wants are asked of those.
 static size_t given_address[WARP];
 static int given_step[WARP];
 static void same_for_all(size_t address, int step, int element_bytes) {
     given_address[lane()] = address;
     given_step[lane()] = step;
     wait_for_warp();
-    if (address % 32 != 0 || step * element_bytes % 32 != 0) broken = true;
+    const int aligned = element_bytes == 1 ? 16 : 32;
+    if (address % aligned != 0 || step * element_bytes % aligned != 0) broken = true;
     for (int k = 0; k < WARP; ++k)
         if (given_address[k] != address || given_step[k] != step) broken = true;
     wait_for_warp();
@@ -124,6 +136,19 @@ static void load_tile(unsigned **tile, size_t address, int step) {
     }
 }
 
+// By rows, or by columns: element (i, j) is then at [j][i].
+static void load_bytes(unsigned **tile, size_t address, int step, bool by_columns) {
+    same_for_all(address, step, 1);
+    const unsigned char *from = (const unsigned char *)address;
+    for (int k = 0; k < LANES_SHARE; ++k) {
+        const int e = k * WARP + lane(), i = e / SIDE, j = e % SIDE;
+        Register held;
+        held.bits = *tile[k / 4];
+        held.bytes[k % 4] = by_columns ? from[j * step + i] : from[i * step + j];
+        *tile[k / 4] = held.bits;
+    }
+}
+
 #define TILE_OF(T, n) \
     T &n##0, T &n##1, T &n##2, T &n##3, T &n##4, T &n##5, T &n##6, T &n##7
 #define LIST_OF(n) {&n##0, &n##1, &n##2, &n##3, &n##4, &n##5, &n##6, &n##7}
@@ -139,14 +164,35 @@ static inline void wmma_load_b_sync_aligned_row_m16n16k16_shared_f16(
     load_tile<2 * LANES_SHARE>(tile, p, stride);
 }
 
+#define LOAD_BYTES(side, layout, kind, by_columns) \
+    static inline void wmma_load_##side##_sync_aligned_##layout##_m16n16k16_shared_##kind( \
+        unsigned &r0, unsigned &r1, size_t p, int stride) { \
+        unsigned *tile[] = {&r0, &r1}; \
+        load_bytes(tile, p, stride, by_columns); \
+    }
+LOAD_BYTES(a, row, s8, false)
+LOAD_BYTES(a, row, u8, false)
+LOAD_BYTES(b, col, s8, true)
+LOAD_BYTES(b, col, u8, true)
+
+template <typename T>
+static void store_tile(const T *const *tile, size_t address, int step) {
+    same_for_all(address, step, sizeof(T));
+    for (int k = 0; k < LANES_SHARE; ++k) {
+        const int e = k * WARP + lane();
+        ((T *)address)[e / SIDE * step + e % SIDE] = *tile[k];
+    }
+}
+
 static inline void wmma_store_d_sync_aligned_row_m16n16k16_shared_f32(
     size_t p, TILE_OF(const float, r), int stride) {
     const float *tile[] = LIST_OF(r);
-    same_for_all(p, stride, 4);
-    for (int k = 0; k < LANES_SHARE; ++k) {
-        const int e = k * WARP + lane();
-        ((float *)p)[e / SIDE * stride + e % SIDE] = *tile[k];
-    }
+    store_tile(tile, p, stride);
+}
+static inline void wmma_store_d_sync_aligned_row_m16n16k16_shared_s32(
+    size_t p, TILE_OF(const int, r), int stride) {
+    const int *tile[] = LIST_OF(r);
+    store_tile(tile, p, stride);
 }
 
 // The factors of all threads of the warp, put together.
@@ -179,6 +225,40 @@ static inline void wmma_mma_sync_aligned_row_row_m16n16k16_f32_f32(
     }
     wait_for_warp();
 }
+
+// The same of bytes, added up in 32 bits, which wrap around: without .satfinite.
+static unsigned left_bytes[TILE], right_bytes[TILE];
+template <typename T>
+static void multiply_bytes(
+    int **sums, const unsigned *const *lefts, const unsigned *const *rights, const int *const *before) {
+    for (int k = 0; k < LANES_SHARE; ++k) {
+        Register a, b;
+        a.bits = *lefts[k / 4];
+        b.bits = *rights[k / 4];
+        left_bytes[k * WARP + lane()] = (T)a.bytes[k % 4];
+        right_bytes[k * WARP + lane()] = (T)b.bytes[k % 4];
+    }
+    wait_for_warp();
+    for (int k = 0; k < LANES_SHARE; ++k) {
+        const int e = k * WARP + lane();
+        unsigned sum = *before[k];
+        for (int i = 0; i < SIDE; ++i)
+            sum += left_bytes[e / SIDE * SIDE + i] * right_bytes[i * SIDE + e % SIDE];
+        *sums[k] = sum;
+    }
+    wait_for_warp();
+}
+
+#define MULTIPLY_BYTES(kind, T) \
+    static inline void wmma_mma_sync_aligned_row_col_m16n16k16_s32_##kind##_##kind##_s32( \
+        TILE_OF(int, d), unsigned a0, unsigned a1, unsigned b0, unsigned b1, TILE_OF(const int, c)) { \
+        int *sums[] = LIST_OF(d); \
+        const unsigned *lefts[] = {&a0, &a1}, *rights[] = {&b0, &b1}; \
+        const int *before[] = LIST_OF(c); \
+        multiply_bytes<T>(sums, lefts, rights, before); \
+    }
+MULTIPLY_BYTES(s8, signed char)
+MULTIPLY_BYTES(u8, unsigned char)
 }  // namespace ptx
 
 // Metal

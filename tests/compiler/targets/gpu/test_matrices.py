@@ -119,7 +119,7 @@ def test_one_warp_multiplies(columns: int) -> None:
     [
         (
             lambda: _Product(lanes=64),
-            r"matrix_load_left is for warps of 32 threads: threadIdx\.x must have 32, and no loop "
+            r"matrix_load_left_float16 is for warps of 32 threads: threadIdx\.x must have 32, and no loop "
             r"around it may be bound to that, but there are 64\.",
         ),
         (
@@ -134,7 +134,7 @@ def test_one_warp_multiplies(columns: int) -> None:
         ),
         (
             lambda: _Product(by_rows=True),
-            r"Intrinsic matrix_load_left replaces loops of data 16, data 16, but "
+            r"Intrinsic matrix_load_left_float16 replaces loops of data 16, data 16, but "
             r"a\.shared\.matrix\.left has data 8, data 16 from i0 inwards: split or reorder them\.",
         ),
         (
