@@ -7,12 +7,12 @@ from vdla.compiler.ir.stmt import Access, Store
 from vdla.compiler.te.expr import Const, Expr, Real, Select
 from vdla.compiler.te.traverse import substitute
 
-from .dialect import Dialect
+from .dialect import HALF, Dialect
 from .expressions import Expressions
 from .kernel import Loop
 from .names import Names
 from .shared_values import load_call, load_of, loaded_always
-from .vectors import VECTOR_TYPES, is_vector, lanes_to_word
+from .vectors import VECTOR_TYPES, is_vector, vector_type
 
 __all__ = ["ALIGNED", "VECTOR_BYTES", "vector_lines"]
 
@@ -50,7 +50,7 @@ class _Writer:
         self._var, self._lanes = loop.var, loop.extent.value
         self._store: Store = loop.body
         self._dialect, self._names, self._expressions = dialect, names, expressions
-        self._type = VECTOR_TYPES[self._store.target.buffer.dtype, self._lanes]
+        self._type = vector_type(self._store, self._var, self._lanes)
 
     def lines(self) -> list[str]:
         """Return the lines."""
@@ -78,12 +78,16 @@ class _Writer:
     def _copied(self, value: Expr) -> list[str] | None:
         """Return the lines of a value that is a vector in memory or a number, or one of such."""
         if isinstance(value, (Const, Real)):
-            # A 0 of halves is one of floats; a byte is four times in an int.
-            each = lanes_to_word(value.dtype, self._lanes)
-            text = self._expressions.text(value)
-            if isinstance(value, Const) and each > 1:
-                text = str(int.from_bytes(bytes([value.value & 0xFF] * each), "little", signed=True))
-            lanes = ", ".join([text] * (self._lanes // each))
+            # A 0 of halves is one of floats, which holds two; a byte is four times in an int.
+            text, count = self._expressions.text(value), self._lanes
+            if self._type.startswith("int") and isinstance(value, Const):
+                text = str(int.from_bytes(bytes([value.value & 0xFF] * 4), "little", signed=True))
+                count //= 4
+            elif value.dtype == HALF:
+                count //= 2
+            if count == 1:
+                return [text]
+            lanes = ", ".join([text] * count)
             return [self._dialect.vector.format(type=self._type, lanes=lanes)]
         position = load_of(value)
         if position is not None:

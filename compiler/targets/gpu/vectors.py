@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import gcd
 
 from vdla.compiler.ir.linear import simplify, sum_of, uses
@@ -16,7 +16,7 @@ from .dialect import HALF
 from .kernel import Guard, Loop, Statement
 from .shared_values import load_of
 
-__all__ = ["VECTOR_TYPES", "in_vectors", "is_vector", "lanes_to_word"]
+__all__ = ["VECTOR_TYPES", "in_vectors", "is_vector", "vector_type"]
 
 VECTOR_TYPES: Mapping[tuple[str, int], str] = {
     ("float32", 2): "float2",
@@ -32,6 +32,8 @@ VECTOR_TYPES: Mapping[tuple[str, int], str] = {
 }
 """What the languages call a vector, by dtype and lanes. Those whose elements have another type,
 halves as two to a float and bytes as four to an int, are only copied."""
+_BYTES = (("int8", 4), ("uint8", 4))
+_COMPUTED = (("float32", 2), ("float32", 4), *_BYTES)
 
 
 def in_vectors(loop: Loop) -> Statement:
@@ -60,10 +62,11 @@ def in_vectors(loop: Loop) -> Statement:
         return loop
     if not is_vector(store.target, var, lanes):
         return loop
-    target = store.target.buffer.dtype
-    if lanes_to_word(target, lanes) > 1 and not _copies(value, target, store.loads, var, lanes):
+    made = Store(store.target, value, store.loads)
+    type_of_elements = (store.target.buffer.dtype, lanes) in _COMPUTED
+    if not type_of_elements and not _copies(made, value, var, lanes):
         return loop
-    vectors = Loop(var, loop.extent, Store(store.target, value, store.loads), vector=True)
+    vectors = Loop(var, loop.extent, made, vector=True)
     return Guard(guards, vectors) if guards else vectors
 
 
@@ -83,21 +86,24 @@ def is_vector(access: Access, var: Var, lanes: int) -> bool:
     )
 
 
-def lanes_to_word(dtype: str, lanes: int) -> int:
-    """Return how many elements make one of a vector's type: 1 where that is their own."""
-    if dtype == HALF:
-        return 2
-    return 4 if dtype in ("int8", "uint8") and lanes > 4 else 1
+def vector_type(store: Store, var: Var, lanes: int) -> str:
+    """Return what the languages call the vector that a store writes.
+
+    Four bytes that are only copied are an int, which compilers do not take apart.
+    """
+    key = (store.target.buffer.dtype, lanes)
+    whole = key in _BYTES and _copies(store, store.value, var, lanes)
+    return "int" if whole else VECTOR_TYPES[key]
 
 
-def _copies(value: Expr, dtype: str, loads: Sequence[Access], var: Var, lanes: int) -> bool:
+def _copies(store: Store, value: Expr, var: Var, lanes: int) -> bool:
     """Tell whether a value is a vector in memory or the same in all lanes, or one of two."""
+    dtype = store.target.buffer.dtype
     if isinstance(value, Select):
-        both = (value.then, value.other)
-        return all(_copies(one, dtype, loads, var, lanes) for one in both)
+        return all(_copies(store, one, var, lanes) for one in (value.then, value.other))
     position = load_of(value)
     if position is not None:
-        load = loads[position]
+        load = store.loads[position]
         return load.buffer.dtype == dtype and is_vector(load, var, lanes)
     if isinstance(value, Const):
         return value.dtype == dtype
