@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from dataclasses import astuple, dataclass
 from math import prod
 
 from vdla.compiler.cpu.sameness import group_key
 from vdla.compiler.graph import Graph
 from vdla.compiler.ir.linear import const_bounds
-from vdla.compiler.ir.stmt import Store
+from vdla.compiler.ir.stmt import Access, Intrinsic, Store
 from vdla.compiler.lower.regions import SHARED
 from vdla.compiler.targets.gpu import Kernel
-from vdla.compiler.targets.gpu.kernel import Guard, Loop, Sequence, Statement
+from vdla.compiler.targets.gpu.kernel import Guard, Loop, Matrix, Sequence, Statement
+from vdla.compiler.targets.gpu.matrices import LANES, SIDE
 from vdla.compiler.te.expr import Expr, Var
 
 from .network import GpuNetwork, compile_network
@@ -81,17 +83,31 @@ def unfused_loads(graph: Graph) -> Loads:
     return total
 
 
+def _moved(target: Access, operands: Iterable[tuple[Access, int]]) -> Loads:
+    """Return what is read, some elements of each operand, and whether one is written to memory.
+
+    Of a tile that the threads of a warp take together, each has its share.
+    """
+    read: Counter[str] = Counter()
+    for operand, elements in operands:
+        read[operand.buffer.scope] += elements
+    return Loads(
+        memory=read["global"],
+        fetched=read["global"] if target.buffer.scope == SHARED else 0,
+        shared=read[SHARED],
+        written=int(target.buffer.scope == "global"),
+    )
+
+
 def _counted(stmt: Statement, loops: _Loops) -> Loads:
     """Return what a statement reads and writes in one thread."""
     if isinstance(stmt, Store):
-        scopes = [load.buffer.scope for load in stmt.loads]
-        target, memory = stmt.target.buffer.scope, scopes.count("global")
-        return Loads(
-            memory=memory,
-            fetched=memory if target == SHARED else 0,
-            shared=scopes.count(SHARED),
-            written=int(target == "global"),
-        )
+        return _moved(stmt.target, ((load, 1) for load in stmt.loads))
+    if isinstance(stmt, Intrinsic):
+        sizes = (prod(tensor.shape) for tensor in stmt.intrin.operands)
+        return _moved(stmt.output, zip(stmt.operands, sizes, strict=True))
+    if isinstance(stmt, Matrix):
+        return _moved(stmt.output, ((one, SIDE * SIDE // LANES) for one in stmt.operands))
     if isinstance(stmt, Loop):
         times = const_bounds(stmt.extent, loops)[1]
         return _counted(stmt.body, (*loops, (stmt.var, stmt.extent))) * times

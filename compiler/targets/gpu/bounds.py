@@ -194,14 +194,22 @@ def _rounded(fact: Expr, loops: _Loops) -> Iterator[Expr]:
         yield simplify(kept + const_bounds(rest, loops)[1] // by)
 
 
-def _proved(wanted: Expr, loops: _Loops, facts: _Facts) -> bool:
-    """Tell whether ``wanted >= 0`` follows from ranges, and multiples of facts, added up."""
+def _proved(
+    wanted: Expr, loops: _Loops, facts: _Facts, tried: set[tuple[Expr, _Facts]] | None = None
+) -> bool:
+    """Tell whether ``wanted >= 0`` follows from ranges, and multiples of facts, added up.
+
+    The same facts in another order leave the same to be shown, which is tried once.
+    """
+    tried = set() if tried is None else tried
     if never_negative(wanted, loops):
         return True
     for k, fact in enumerate(facts):
         times = contained(fact, wanted)
-        if times > 0 and _proved(
-            simplify(wanted - fact * times), loops, facts[:k] + facts[k + 1 :]
-        ):
-            return True
+        if times > 0:
+            rest = simplify(wanted - fact * times), facts[:k] + facts[k + 1 :]
+            if rest not in tried:
+                tried.add(rest)
+                if _proved(rest[0], loops, rest[1], tried):
+                    return True
     return False

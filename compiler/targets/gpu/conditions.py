@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from math import gcd
 
@@ -111,10 +112,15 @@ def never_negative(difference: Expr, loops: _Loops) -> bool:
 
 def contained(part: Expr, whole: Expr) -> int:
     """Return how often the atoms of one sum are in another; 0 where one has the other sign."""
-    sums, given = sum_of(whole)[0], sum_of(part)[0]
+    sums, given = _terms(whole), _terms(part)
     if not given or any(sums.get(atom, 0) * factor <= 0 for atom, factor in given.items()):
         return 0
     return min(abs(sums[atom]) // abs(factor) for atom, factor in given.items())
+
+
+@lru_cache(maxsize=1 << 14)
+def _terms(expr: Expr) -> Mapping[Expr, int]:
+    return sum_of(expr)[0]
 
 
 def bounds(expr: Expr, loops: _Loops, facts: Sequence[Expr]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from tests.one_operator import network, quant
 from vdla.compiler.graph import Graph, Quant
 from vdla.compiler.reference import Interpreter
 
-__all__ = ["CASES", "ByteCase", "convolution", "dense", "matmul"]
+__all__ = ["CASES", "MATRICES", "ByteCase", "convolution", "dense", "matmul", "plain"]
 
 Array = np.ndarray
 Pads = tuple[tuple[int, int], tuple[int, int]]
@@ -72,10 +72,20 @@ def convolution(
     *,
     dilation: tuple[int, int] = (1, 1),
     dtype: str = "int8",
+    weight_zero: int = 99,
 ) -> ByteCase:
     """A convolution with bias, requantized."""
     attrs = {"dilation": dilation, "padding": padding, "strides": strides}
-    return _weighted("conv2d", image, (outputs, *window, image[3]), attrs, dtype)
+    weight = (outputs, *window, image[3])
+    return _weighted("conv2d", image, weight, attrs, dtype, weight_zero)
+
+
+def plain(image: tuple[int, ...], weight: tuple[int, ...], dtype: str = "int8") -> ByteCase:
+    """A convolution or a dense layer of integers that stand for themselves, both computed."""
+    x, w = _drawn(image, dtype, 4), _drawn(weight, dtype, 5)
+    op, attrs = ("dense", {"keep_dims": False}) if len(image) == 2 else ("conv2d", dict(PLAIN))
+    graph = network(op, [x, w], {**attrs, "clip": FREE, "rounding": "double"})
+    return ByteCase(graph, (x, w))
 
 
 def _weighted(
@@ -84,7 +94,7 @@ def _weighted(
     weight: tuple[int, ...],
     attrs: dict[str, object],
     dtype: str,
-    weight_zero: int = 99,
+    weight_zero: int,
 ) -> ByteCase:
     x, w = _drawn(image, dtype, 4), _drawn(weight, dtype, 5)
     if dtype == "uint8":  # most of them fit 8 bits less their zero point, as a network's do
@@ -106,6 +116,8 @@ def _weighted(
 
 
 SAME = ((1, 1), (1, 1))
+FREE = (-np.inf, np.inf)
+PLAIN = {"dilation": (1, 1), "padding": SAME, "strides": (1, 1)}
 CASES: dict[str, Callable[[], ByteCase]] = {
     "int8 matmul 1x1x1": lambda: matmul((1, 1), (1, 1)),
     "int8 matmul 65x70x33": lambda: matmul((65, 70), (70, 33)),
@@ -129,3 +141,38 @@ CASES: dict[str, Callable[[], ByteCase]] = {
     ),
 }
 """By name."""
+MATRICES: dict[str, Callable[[], ByteCase]] = {
+    **{
+        name: CASES[name]
+        for name in (
+            "int8 matmul 65x70x33",
+            "int8 matmul 64x128x64",
+            "uint8 matmul batch",
+            "int8 dense 64x128x96",
+            "uint8 dense 33x75x34",
+            "int8 conv 3x3",
+            "int8 conv 3x3 divided",
+            "int8 conv stride 3",
+            "uint8 conv 1x1 window",
+            "uint8 conv 3x3",
+        )
+    },
+    "int8 matmul batches": lambda: matmul((3, 2, 20, 16), (3, 2, 16, 40)),
+    "int8 dense 8x1x8": lambda: dense(8, 1, 8),
+    "int8 dense 17x40x9": lambda: dense(17, 40, 9),
+    "int8 dense, both computed": lambda: plain((19, 48), (33, 48)),
+    "uint8 dense 64x128x96": lambda: dense(64, 128, 96, "uint8", 128),
+    "int8 conv 1x1 images": lambda: convolution((11, 1, 1, 17), 13, (3, 3), padding=SAME),
+    "int8 conv 20 channels": lambda: convolution((1, 7, 9, 20), 24, (3, 3), padding=SAME),
+    "int8 conv 24 channels": lambda: convolution((1, 7, 9, 24), 24, (3, 3), padding=SAME),
+    "int8 conv batch 4": lambda: convolution((4, 11, 10, 17), 21, (3, 3), (3, 3), SAME),
+    "int8 conv dilated": lambda: convolution(
+        (1, 12, 12, 5), 9, (3, 2), padding=((0, 2), (2, 0)), dilation=(2, 3)
+    ),
+    "int8 conv, both computed": lambda: plain((2, 5, 6, 7), (9, 3, 3, 7)),
+    "uint8 conv, both computed": lambda: plain((1, 5, 6, 16), (8, 3, 3, 16), "uint8"),
+    "uint8 conv 16 channels": lambda: convolution(
+        (1, 9, 11, 16), 33, (3, 3), padding=SAME, dtype="uint8", weight_zero=128
+    ),
+}
+"""Products that are large enough for warps."""

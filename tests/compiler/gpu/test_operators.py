@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.compiler.gpu import byte_cases
+from tests.compiler.gpu.byte_cases import ByteCase
 from tests.compiler.gpu.cases import CASES, HALVES, Case, convolution, dense, matmul
 from tests.compiler.targets.gpu.on_processor import run_as
 from tests.one_operator import network
@@ -21,6 +23,7 @@ from vdla.compiler.targets.gpu import CUDA, METAL, Dialect, source_of
 from vdla.compiler.targets.gpu.kernel import (
     Barrier,
     Guard,
+    Matrix,
     walk,
 )
 from vdla.errors import LoweringError
@@ -124,6 +127,30 @@ def test_what_is_fetched_together_is_read_once_a_block(
     assert loads.unshared == 524_288
     assert (loads.fetched, loads.shared) == ((elements, 524_288) if together else (0, 0))
     assert (loads.calls, loads.written) == (1, 64 * 64)
+
+
+def test_words_are_counted_by_their_elements() -> None:
+    # Four blocks of 32 x 32 sums fetch (32 + 32) x 128 bytes each, and each of 64 x 128 x 64
+    # products reads two.
+    case = byte_cases.matmul((64, 128), (128, 64))
+    loads = loads_of(operator_kernel(case.graph, case.graph.nodes[0]).kernel)
+    assert (loads.memory, loads.fetched) == (4 * 64 * 128, 4 * 64 * 128)
+    assert (loads.shared, loads.written) == (2 * 64 * 128 * 64, 64 * 64)
+
+
+@pytest.mark.parametrize(
+    ("case", "terms"),
+    [(matmul((64, 64), (64, 64), "float16"), 64), (byte_cases.matmul((64, 128), (128, 64)), 128)],
+    ids=["float16", "int8"],
+)
+def test_tiles_are_counted_by_what_warps_load(case: Case | ByteCase, terms: int) -> None:
+    # A block of four warps fetches both matrices once. Each warp multiplies 32 rows and 32 columns
+    # of all terms, and each sum passes through shared memory.
+    kernel = operator_kernel(case.graph, case.graph.nodes[0], matrices=True).kernel
+    assert any(isinstance(part, Matrix) for part in walk(kernel.body))
+    loads = loads_of(kernel)
+    assert (loads.memory, loads.fetched) == (2 * 64 * terms, 2 * 64 * terms)
+    assert (loads.shared, loads.written) == (4 * (32 + 32) * terms + 64 * 64, 64 * 64)
 
 
 def _node(case: Case) -> tuple[Graph, Node]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.compiler.gpu import byte_cases
 from tests.compiler.gpu.cases import SAME, Case, convolution, dense, matmul
 from vdla.compiler.gpu.part import part_of
 from vdla.compiler.gpu.rows import Product, product_of
@@ -44,6 +45,54 @@ def test_a_product_has_rows_columns_and_terms(
     assert product.output.shape == case.exact.shape
     assert product.rows * product.columns * (3 if len(left) == 3 else 1) == case.exact.size
     assert product.lanes == lanes
+
+
+@pytest.mark.parametrize(
+    ("case", "left", "right", "lanes", "across"),
+    [
+        # Steps of 64 terms, or fewer where there are fewer; a matrix of columns is read along rows.
+        (byte_cases.matmul((7, 13), (13, 5)), (16, 16), (16, 16), (1, 1), True),
+        (byte_cases.matmul((65, 100), (100, 24)), (80, 128), (32, 128), (4, 1), True),
+        (byte_cases.matmul((65, 96), (96, 24)), (80, 128), (32, 128), (16, 1), True),
+        (byte_cases.plain((19, 40), (33, 40)), (32, 48), (48, 48), (8, 8), False),
+    ],
+)
+def test_bytes_have_their_terms_last(
+    case: byte_cases.ByteCase,
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+    lanes: tuple[int, int],
+    across: bool,
+) -> None:
+    product = product_of(part_of(case.graph, case.graph.nodes).output)
+    assert product is not None
+    assert (product.left.shape, product.right.shape) == (left, right)
+    assert (product.lanes, product.across) == (lanes, across)
+    assert (product.left.dtype, product.sums.dtype) == ("int8", "int32")
+    assert product.depth == min(64, left[1])
+
+
+def _factor(dtype: str, less: int = 0, kind: str = "int32") -> Tensor:
+    """Return a sum of products of uint8, or of uint8 less a number by int8."""
+    a, b, k = placeholder((8, 32), "uint8", "a"), placeholder((32, 8), dtype, "b"), reduce_axis(32)
+    return compute(
+        (8, 8),
+        lambda i, j: sum_over((a[i, k].astype(kind) - less) * b[k, j].astype(kind), k)
+        if less
+        else sum_over(a[i, k].astype(kind) * b[k, j].astype(kind), k),
+    )
+
+
+def test_bytes_are_multiplied_where_they_are_alike() -> None:
+    plain, centred = product_of(_factor("uint8")), product_of(_factor("int8", 128))
+    assert plain is not None
+    assert centred is not None
+    assert [t.dtype for t in plain.held] == ["uint8", "uint8"]
+    assert centred.left.dtype == "uint8"
+    assert [t.dtype for t in centred.held] == ["int8", "int8"]
+    for other in (_factor("int8"), _factor("uint8", 128), _factor("int8", 127)):
+        assert product_of(other) is None
+    assert product_of(_factor("uint8", kind="int64")) is None
 
 
 A, B = placeholder((4, 8), "float16", "a"), placeholder((8, 6), "float16", "b")
