@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdla.arguments import sizes_by_name, whole_number
 from vdla.config import PYNQ_Z1, Config
@@ -33,6 +33,9 @@ KERNELS = (*GPU_TARGETS, "ptx")
 FLOATS = ("float16", "float32")
 """How floats may lie in the memory of a GPU."""
 
+WINOGRAD = (2, 4)
+"""Rows and columns of the tiles that Winograd's algorithms have."""
+
 TARGETS = ("vdla", "cpu", *KERNELS)
 """What a network is compiled for: the accelerator and a processor beside it, or one thing alone."""
 
@@ -44,6 +47,8 @@ def compile(
     cpu: str | None = None,
     gpu: str | None = None,
     dtype: str | None = None,
+    winograd: int = 0,
+    matrices: bool = False,
     config: Config = PYNQ_Z1,
     bind: Mapping[str, int] | None = None,
     vthreads: int = 2,
@@ -82,6 +87,12 @@ def compile(
     dtype : str, optional
         With kernels alone: ``float16`` or ``float32``, how weights and activations lie in the
         GPU's memory. Inputs, outputs and arithmetic are float32. By default float32.
+    winograd : int
+        With kernels: 2 or 4, the rows and columns of tiles by which Winograd's algorithms compute
+        convolutions of 3 x 3 of floats; sums are then rounded otherwise. 0: they do not.
+    matrices : bool
+        With kernels for ``cuda``: whether products of float16 and of 8-bit integers are computed by
+        tensor cores, which compute capability 7.2 and later have.
     config : Config
     bind : mapping of str to int, optional
         Sizes of an ONNX model's symbolic dimensions by name; its batch is 1 without.
@@ -116,8 +127,9 @@ def compile(
     ------
     InputError
         An argument is not of its kind, there is no virtual thread, no such rank or no such target,
-        `place`, `cpu`, `gpu`, `device` or `dtype` is given with a target that it does not go with,
-        `dtype` is another one, or `records` is no file of records.
+        `place`, `cpu`, `gpu`, `device`, `dtype`, `winograd` or `matrices` is given with a target
+        that it does not go with, `dtype` or `winograd` is another one, or `records` is no file of
+        records.
     DeviceError
         There is no such level of a processor, or no linker for it; or no such GPU, where there are
         records of some.
@@ -133,6 +145,7 @@ def compile(
     level = _level(target, cpu)
     kernels = _kernels(target, gpu)
     _check_dtype(target, dtype)
+    _check_products(kernels, winograd, matrices=matrices)
     if rank not in RANKS:
         raise InputError(f"rank must be one of {', '.join(RANKS)}, not {rank!r}: choose one.")
     known = _records(records)
@@ -150,7 +163,11 @@ def compile(
         "gpu": kernels,
         "device": None if machine is None else machine.device,
         "dtype": dtype,
+        "winograd": winograd,
+        "matrices": matrices,
     }
+
+    of_kernels = {"dtype": dtype or "float32", "winograd": winograd, "matrices": matrices}
 
     def make() -> Module:
         from vdla.compiler.network import compile_graph
@@ -172,7 +189,7 @@ def compile(
             native=None if level is None else _native(level, known, threads),
             gpu=None
             if kernels is None
-            else _gpu(kernels, known, machine, dtype, alone=target != "vdla"),
+            else _gpu(kernels, known, machine, alone=target != "vdla", **of_kernels),
             without=set(without) - of_graphs,
             lowered_as=lowered_as,
             progress=progress,
@@ -318,13 +335,32 @@ def _check_dtype(target: str, dtype: str | None) -> None:
         raise InputError(f"dtype must be one of {', '.join(FLOATS)}, not {dtype!r}: choose one.")
 
 
+def _check_products(kernels: str | None, winograd: int, *, matrices: bool) -> None:
+    if winograd not in (0, *WINOGRAD):
+        raise InputError(
+            f"winograd must be {' or '.join(map(str, WINOGRAD))}, rows and columns of a tile, or 0 "
+            f"for none, not {winograd!r}: choose one."
+        )
+    if winograd and kernels is None:
+        raise InputError(
+            f"winograd must go with kernels, the target or gpu {', '.join(KERNELS[:-1])} or "
+            f"{KERNELS[-1]}, and there are none: leave winograd out."
+        )
+    if matrices and kernels != "cuda":
+        raise InputError(
+            "matrices must go with kernels for cuda, since only CUDA C has instructions for tensor "
+            f"cores here, not with {kernels or 'none'}: leave matrices out, or compile for the "
+            "target cuda."
+        )
+
+
 def _gpu(
     target: str,
     records: Database,
     machine: GpuMachine | None,
-    dtype: str | None,
     *,
     alone: bool,
+    **of_kernels: Any,
 ) -> CompileGpu:
     from functools import partial
 
@@ -333,10 +369,10 @@ def _gpu(
     return partial(
         compile_gpu,
         target=target,
-        dtype=dtype or "float32",
         all_of_them=alone,
         records=records,
         machine=machine,
+        **of_kernels,
     )
 
 

@@ -114,9 +114,16 @@ ALGORITHMS = {WINOGRAD_4: F4, WINOGRAD_2: F2}
 _LEAST_CHANNELS = 8
 
 
-def takes_winograd(site: Site) -> bool:
-    """Tell whether a node is a 3 x 3 convolution of floats that steps by one, and not small."""
-    if not takes_direct(site) or site.node.op != "conv2d" or site.input(0).dtype != "float32":
+def takes_winograd(site: Site, dtypes: Sequence[str] = ("float32",)) -> bool:
+    """Tell whether a node is a 3 x 3 convolution of floats that steps by one, and not small.
+
+    Parameters
+    ----------
+    site : Site
+    dtypes : sequence of str
+        Of the floats.
+    """
+    if not takes_direct(site) or site.node.op != "conv2d" or site.input(0).dtype not in dtypes:
         return False
     _, rows, columns, depth = site.tensors[1].shape
     attrs = site.attrs

@@ -68,6 +68,8 @@ def compile_gpu(
     *,
     all_of_them: bool,
     dtype: str = "float32",
+    winograd: int = 0,
+    matrices: bool = False,
     records: Database | None = None,
     machine: GpuMachine | None = None,
 ) -> Gpu | None:
@@ -84,7 +86,7 @@ def compile_gpu(
         As `kernel_code` takes it.
     all_of_them : bool
         Refuse a run with an operator that has no kernel, rather than leave that to the processor.
-    dtype, records, machine
+    dtype, winograd, matrices, records, machine
         As `compile_network` takes them.
 
     Raises
@@ -100,7 +102,9 @@ def compile_gpu(
     made = []
 
     def kernels(nodes: Sequence[Node]) -> GpuNetwork:
-        return compile_network(graph.part(nodes), records, machine, dtype=dtype)
+        return compile_network(
+            graph.part(nodes), records, machine, winograd=winograd, dtype=dtype, matrices=matrices
+        )
 
     for nodes in runs:
         for part, network in _parts(nodes, kernels, all_of_them=all_of_them):

@@ -1,4 +1,4 @@
-"""Constant weights of 8 bits less their zero points, as instructions for 8-bit integers take them."""
+"""Constant weights of 8 bits less their zero points, in numbers that 8 bits hold."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def takes_winograd_kernels(graph: Graph, node: Node) -> bool:
     """Tell whether a node is a convolution that Winograd's algorithms compute."""
     moving = [t for t in graph.input_tensors(node) if not t.is_constant]
     operands = [te.placeholder(t.shape, str(t.dtype), t.name) for t in moving]
-    return takes_winograd(Site(graph, node, operands))
+    return takes_winograd(Site(graph, node, operands), ("float16", "float32"))
 
 
 def winograd_part(graph: Graph, nodes: tuple[Node, ...], by: Algorithm) -> WinogradPart:
@@ -63,7 +63,8 @@ def winograd_part(graph: Graph, nodes: tuple[Node, ...], by: Algorithm) -> Winog
         sums[i, j, p, o] = sum(image[i, j, p, c] * weight[i, j, c, o] for c)
         out[n, y, x, o] = (A' m A)[y % t, x % t], m the sums of o and its tile
 
-    Weights are transformed when the network is compiled.
+    Weights are transformed when the network is compiled. All between is float32, whether the
+    convolution is of float32 or of float16.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def _image(site: Site, by: Algorithm) -> Tensor:
         y = p % tiles // columns * size + a - top
         z = p % columns * size + b - left
         inside = all_of(y.ge(0), y.lt(height), z.ge(0), z.lt(width))
-        return select(inside, x[p // tiles, y, z, c], 0.0)
+        return select(inside, x[p // tiles, y, z, c].astype("float32"), 0.0)
 
     shape = (read, read, batch * tiles, depth)
     pixels = site.compute(shape, pixel, "pixels")

@@ -15,9 +15,11 @@ from vdla.runtime.cli.options import (
     CompiledForOption,
     ConfigOption,
     CpuOption,
+    FloatDtypeOption,
     GpuOption,
     JsonOption,
     LabelsOption,
+    MatricesOption,
     ModelArgument,
     PlaceOption,
     Rank,
@@ -25,6 +27,8 @@ from vdla.runtime.cli.options import (
     RecordsOption,
     Target,
     VthreadsOption,
+    WinogradOption,
+    kernel_options,
     read_bind,
     read_config,
     read_place,
@@ -43,6 +47,9 @@ def build(
     target: CompiledForOption = Target.vdla,
     cpu: CpuOption = None,
     gpu: GpuOption = None,
+    dtype: FloatDtypeOption = None,
+    winograd: WinogradOption = 0,
+    matrices: MatricesOption = False,
     bind: BindOption = None,
     place: PlaceOption = None,
     config: ConfigOption = DEFAULT_CONFIG,
@@ -73,6 +80,7 @@ def build(
             cache=cache,
             records=records,
             progress=progress,
+            **kernel_options(dtype, winograd, matrices=matrices),
         )
     if labels is not None:
         network = network.labelled(read_labels(labels))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -16,17 +18,19 @@ from vdla.runtime.cli.options import (
     CompiledForOption,
     CpuOption,
     EmitOption,
-    FloatDtype,
     FloatDtypeOption,
     ImageOption,
     InputOption,
     JsonOption,
     LabelsOption,
+    MatricesOption,
     PinOption,
     RecordsOption,
     RunDeviceOption,
     Target,
     ThreadsOption,
+    WinogradOption,
+    kernel_options,
     read_bind,
     read_config,
 )
@@ -86,6 +90,8 @@ def execute(
     device: RunDeviceOption = None,
     target: CompiledForOption = None,
     dtype: FloatDtypeOption = None,
+    winograd: WinogradOption = 0,
+    matrices: MatricesOption = False,
     cpu: CpuOption = None,
     bind: BindOption = None,
     records: RecordsOption = None,
@@ -105,6 +111,7 @@ def execute(
         raise typer.BadParameter("--image, --images and --input exclude each other")
     if images is not None and (check or vcd or fst or trace):
         raise typer.BadParameter("--images goes with neither --check nor waves: use --image")
+    kernels = kernel_options(dtype, winograd, matrices=matrices)
     if target is not None and target not in (Target.vdla, Target.cpu):
         others = {
             "--images": images,
@@ -120,7 +127,7 @@ def execute(
         }
         if wrong := [name for name, value in others.items() if value]:
             raise typer.BadParameter(f"{', '.join(wrong)}: not with --target {target.value}")
-        network = _network(file, target, cpu, bind, config, records, threads, device, dtype)
+        network = _network(file, target, cpu, bind, config, records, threads, device, kernels)
         if labels is not None:
             network = network.labelled(read_labels(labels))
         if emitted is not None:
@@ -130,8 +137,11 @@ def execute(
         return
     if emitted is not None:
         raise typer.BadParameter("--emit-source: only with --target opencl, cuda, ptx or metal")
-    if dtype is not None:
-        raise typer.BadParameter("--dtype: only with --target opencl, cuda, ptx or metal")
+    if kernels:
+        raise typer.BadParameter(
+            f"{', '.join(f'--{name}' for name in kernels)}: only with --target opencl, cuda, ptx "
+            "or metal"
+        )
     waves = waves_of(vcd, fst, window, device or "cycle", traced=trace is not None)
     traced = trace_of(trace, window, device or "cycle")
     host = (device or "").removeprefix("pynq@")
@@ -180,16 +190,16 @@ def _network(
     records: Path | None,
     threads: int | None,
     gpu: str | None = None,
-    dtype: FloatDtype | None = None,
+    kernels: Mapping[str, Any] = MappingProxyType({}),
 ) -> Network:
     """Return the network of a compiled file, or compile one."""
     from vdla.runtime import api
 
     if (target is None and cpu is None) or _is_compiled(file):
-        if cpu is not None or bind or records or dtype is not None:
+        if cpu is not None or bind or records or kernels:
             raise typer.BadParameter(
-                "--cpu, --bind, --records and --dtype are for a network that is compiled here, not "
-                "for a compiled file"
+                "--cpu, --bind, --records, --dtype, --winograd and --matrices are for a network "
+                "that is compiled here, not for a compiled file"
             )
         return api.load(file, config=None if config is None else read_config(config))
     with progress_bar("compiling") as progress:
@@ -197,13 +207,13 @@ def _network(
             file,
             target=(target or Target.vdla).value,
             cpu=cpu,
-            dtype=None if dtype is None else dtype.value,
             config=read_config(config or DEFAULT_CONFIG),
             bind=read_bind(bind),
             records=records,
             threads=threads or 1,
             device=gpu,
             progress=progress,
+            **kernels,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,9 @@ __all__ = [
     "EmitOption",
     "FloatDtype",
     "FloatDtypeOption",
+    "MatricesOption",
+    "WinogradOption",
+    "kernel_options",
     "GpuOption",
     "ImageOption",
     "InputOption",
@@ -177,6 +180,23 @@ FloatDtypeOption = Annotated[
         "outputs are float32, and so is arithmetic. Without, float32.",
     ),
 ]
+WinogradOption = Annotated[
+    int,
+    typer.Option(
+        "--winograd",
+        metavar="2|4",
+        help="With kernels: compute 3 x 3 convolutions of floats by Winograd's algorithms, on "
+        "tiles of 2 x 2 or 4 x 4, with fewer products and sums that are rounded otherwise.",
+    ),
+]
+MatricesOption = Annotated[
+    bool,
+    typer.Option(
+        "--matrices",
+        help="With kernels for cuda: multiply float16 and 8-bit integers on tensor cores, which "
+        "compute capability 7.2 and later have.",
+    ),
+]
 GpuOption = Annotated[
     Kernels | None,
     typer.Option(
@@ -256,6 +276,16 @@ InputOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 DEFAULT_CONFIG = "PYNQ_Z1"
+
+
+def kernel_options(dtype: FloatDtype | None, winograd: int, *, matrices: bool) -> dict[str, Any]:
+    """Return what is said of how kernels compute, as `vdla.compile` takes it; nothing else."""
+    given = {
+        "dtype": None if dtype is None else dtype.value,
+        "winograd": winograd,
+        "matrices": matrices,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def read_bind(pairs: list[str] | None) -> dict[str, int]:

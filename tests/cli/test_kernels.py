@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
+import vdla
 from tests.runtime.test_beside_gpu import with_a_tail_of_floats
 from vdla.compiler.onnx import export_onnx, import_onnx
 from vdla.compiler.reference import Interpreter
@@ -24,6 +25,7 @@ ENDINGS = {
     "ptx": {".cu", ".ptx"},
     "metal": {".metal", ".mm"},
 }
+CUDA = ("--target", "cuda")
 ON_POCL = ("--target", "opencl", "--device", "portable computing")
 
 
@@ -34,6 +36,15 @@ def model(tmp_path: Path) -> Path:
     graph = net.finish(net.dense("classes", net.mean("mean", "input"), 7))
     onnx.save(export_onnx(graph), tmp_path / "small.onnx")
     return tmp_path / "small.onnx"
+
+
+@pytest.fixture
+def convolution(tmp_path: Path) -> Path:
+    """Return the file of a convolution of 3 x 3 that is large enough for warps."""
+    net = Builder("wide", (1, 8, 8, 8))
+    graph = net.finish(net.conv("wide", "input", 16, 3, 1, (0.0, np.inf), same=True))
+    onnx.save(export_onnx(graph), tmp_path / "wide.onnx")
+    return tmp_path / "wide.onnx"
 
 
 def test_a_model_of_floats_runs_as_kernels(
@@ -64,6 +75,40 @@ def test_a_model_of_floats_runs_as_kernels(
     assert "classes of image 1 (score): " in noise.out
 
 
+def _sources(folder: Path) -> str:
+    return "".join(path.read_text() for path in sorted(folder.glob("*.c*")))
+
+
+@pytest.mark.parametrize(
+    ("options", "held"),
+    [
+        (("--matrices", "--dtype", "float16"), "wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32"),
+        (("--winograd", "4"), "void part0_2_kernel("),
+    ],
+)
+def test_how_kernels_compute_is_asked_for(
+    vdla_command: Any, convolution: Path, tmp_path: Path, options: tuple[str, ...], held: str
+) -> None:
+    for folder, given in (("plain", ()), ("asked", options)):
+        emitted = (*CUDA, "--emit-source", tmp_path / folder)
+        assert vdla_command("run", convolution, *emitted, *given).code == 0
+    assert held not in _sources(tmp_path / "plain")
+    assert held in _sources(tmp_path / "asked")
+
+
+def test_it_is_kept_in_a_compiled_file(
+    vdla_command: Any, convolution: Path, tmp_path: Path
+) -> None:
+    sources = []
+    for name, options in (("plain", ()), ("asked", ("--matrices", "--dtype", "float16"))):
+        file = tmp_path / f"{name}.vdla"
+        assert vdla_command("compile", convolution, "-o", file, *CUDA, *options).code == 0
+        gpu = vdla.load(file).module.gpu
+        assert gpu is not None
+        sources.append("".join(kernel.source for kernel in gpu.kernels))
+    assert ["wmma.mma" in source for source in sources] == [False, True]
+
+
 def test_what_does_not_run_as_kernels(
     vdla_command: Any, model: Path, tmp_path: Path, pocl: OpenClDevice
 ) -> None:
@@ -78,9 +123,18 @@ def test_what_does_not_run_as_kernels(
         refused(model, "--target", "metal")
     )
     assert f"--dtype: {only.split(': ')[1]}" in refused(model, "--dtype", "float16")
-    assert "--records and --dtype are for a network that is compiled here, not for a" in (
-        refused(tmp_path / "small.vdla", *ON_POCL, "--dtype", "float16")
+    assert f"--winograd, --matrices: {only.split(': ')[1]}" in (
+        refused(model, "--matrices", "--winograd", "4")
     )
+    for option in (("--dtype", "float16"), ("--matrices",)):
+        assert (
+            "--dtype, --winograd and --matrices are for a network that is compiled here, not"
+            in (refused(tmp_path / "small.vdla", *ON_POCL, *option))
+        )
+    assert "matrices must go with kernels for cuda, since only CUDA C has" in (
+        refused(model, *ON_POCL, "--matrices")
+    )
+    assert "winograd must be 2 or 4, rows" in refused(model, *ON_POCL, "--winograd", "3")
     assert "--threads, --check" in refused(model, *ON_POCL, "--check", "--threads", "2")
     given = import_onnx(model).tensors[import_onnx(model).inputs[0]].shape[1:]
     np.save(tmp_path / "three.npy", np.zeros((3, *given), np.float32))

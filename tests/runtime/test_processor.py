@@ -138,6 +138,24 @@ def test_a_network_with_programs_needs_an_accelerator() -> None:
             InputError,
             "dtype must be one of float16, float32, not 'float64'",
         ),
+        (
+            {"target": "opencl", "winograd": 3},
+            InputError,
+            "winograd must be 2 or 4, rows and columns of a tile, or 0 for none, not 3: choose one",
+        ),
+        (
+            {"target": "cpu", "winograd": 4},
+            InputError,
+            "winograd must go with kernels, the target or gpu opencl, cuda, metal or ptx, and "
+            "there are none: leave winograd out",
+        ),
+        (
+            {"target": "ptx", "matrices": True},
+            InputError,
+            "matrices must go with kernels for cuda, since only CUDA C has instructions for tensor "
+            "cores here, not with ptx: leave matrices out, or compile for the target cuda",
+        ),
+        ({"matrices": True}, InputError, "matrices must go with kernels for cuda, .* with none: "),
         ({"target": "opencl", "gpu": "cuda"}, InputError, "gpu must be left out with the target"),
         ({"target": "cpu", "gpu": "cuda"}, InputError, "gpu must go with the target vdla"),
         (

@@ -199,8 +199,9 @@ def _multiply(dtype: str) -> str:
 
 
 def _store(dtype: str) -> str:
+    kind = _POINTED[dtype]
     return f"""\
-{{helper}}void matrix_store_{dtype}({_POINTED[dtype]} *to, const {_POINTED[dtype]} (&tile)[8], int step)
+{{helper}}void matrix_store_{dtype}({kind} *to, const {kind} (&tile)[{_SUM_REGISTERS}], int step)
 {{{{
     asm volatile(
         "wmma.store.d.sync.aligned.row.m16n16k16.shared.{_KINDS[dtype]} "

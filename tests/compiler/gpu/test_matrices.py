@@ -155,7 +155,7 @@ def test_other_languages_have_none(dialect: object) -> None:
     _, kernel, _ = _made("dense 64x32x96")
     with pytest.raises(
         LoweringError,
-        match=r"Products of matrices by a warp are for CUDA C, and .* has no matrix_fill_float32: use the "
-        r"template without\.",
+        match=r"Products of matrices by a warp are for CUDA C, and .* has no "
+        r"matrix_fill_float32: use the template without\.",
     ):
         source_of(kernel, dialect)

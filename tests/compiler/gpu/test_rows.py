@@ -77,9 +77,11 @@ def _factor(dtype: str, less: int = 0, kind: str = "int32") -> Tensor:
     a, b, k = placeholder((8, 32), "uint8", "a"), placeholder((32, 8), dtype, "b"), reduce_axis(32)
     return compute(
         (8, 8),
-        lambda i, j: sum_over((a[i, k].astype(kind) - less) * b[k, j].astype(kind), k)
-        if less
-        else sum_over(a[i, k].astype(kind) * b[k, j].astype(kind), k),
+        lambda i, j: (
+            sum_over((a[i, k].astype(kind) - less) * b[k, j].astype(kind), k)
+            if less
+            else sum_over(a[i, k].astype(kind) * b[k, j].astype(kind), k)
+        ),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.gpu.cases import SAME, Case, convolution
-from tests.compiler.targets.gpu.on_processor import run_as
+from tests.compiler.targets.gpu.on_processor import network_as, run_as
 from tests.compiler.targets.gpu.race_checker import watched
 from vdla.compiler.cpu.winograd import ALGORITHMS
 from vdla.compiler.gpu import GpuNetwork, compile_network
@@ -18,6 +18,7 @@ from vdla.compiler.gpu.winograd import takes_winograd_kernels
 from vdla.compiler.graph import Graph
 from vdla.compiler.reference import Interpreter
 from vdla.compiler.targets.gpu import CUDA, METAL, Dialect, Kernel
+from vdla.compiler.targets.gpu.kernel import Matrix, walk
 from vdla.compiler.zoo.builder import Builder
 from vdla.errors import LoweringError
 from vdla.runtime.gpu_network import place_network
@@ -72,6 +73,41 @@ def test_its_other_sources_do(tile: int, dialect: Dialect, tmp_path: Path) -> No
         return run_as(dialect, kernel, *given, folder=folder)
 
     _check(case, _run(made, _given(case), run), tile)
+
+
+HALVES = {
+    name: convolution(*shape, (3, 3), padding=SAME, dtype="float16")
+    for name, shape in {"odd": ((2, 9, 10, 16), 24), "wide": ((1, 5, 22, 17), 9)}.items()
+}
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("name", HALVES)
+def test_half_floats_are_computed_in_float32(
+    name: str, tile: int, pocl: OpenClDevice, tmp_path: Path
+) -> None:
+    # What is read and written is half floats, rounded once; transformed weights are not rounded to
+    # them again, nor is anything between the kernels.
+    case = HALVES[name]
+    made = compile_network(case.graph, winograd=tile, dtype="float16")
+    assert len(made.calls) == 3
+    between = [p.buffer.dtype for call in made.calls[:2] for p in call.kernel.parameters[-1:]]
+    assert between == ["float32", "float32"]
+    bound = SPREAD[tile] * case.bound + 2.0**-11 * np.abs(case.exact) + 2.0**-25
+    cuda = network_as(CUDA, made, _given(case), tmp_path)["out"]
+    for found in (place_network(made, pocl).run(_given(case))["out"], cuda):
+        assert found.dtype == np.float16
+        assert (np.abs(found - case.exact) <= bound).all()
+
+
+@pytest.mark.parametrize(("dtype", "kernels"), [("float16", 1), ("float32", 3)])
+def test_tensor_cores_go_first(dtype: str, kernels: int) -> None:
+    # They take half floats; those of float32 are left to Winograd's algorithm.
+    case = HALVES["odd"] if dtype == "float16" else CASES["odd"]()
+    made = compile_network(case.graph, winograd=4, matrices=True, dtype=dtype)
+    assert len(made.calls) == kernels
+    by_warps = [any(isinstance(s, Matrix) for s in walk(c.kernel.body)) for c in made.calls]
+    assert any(by_warps) == (dtype == "float16")
 
 
 def test_no_two_threads_come_together(tmp_path: Path) -> None:
