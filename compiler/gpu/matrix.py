@@ -121,8 +121,8 @@ def schedule_matrices(product: Product, tile: MatrixTile) -> Schedule:
         stage.storage_align(stage.axis[-2], _apart(width, dtype))
         stage.compute_at(sums, step)
         stage.whole_tiles()
-        along = product.across and stage is rights
-        _share_out_elements(stage, tile.threads, lanes, along=along)
+        turned = product.turned and stage is rights
+        _share_out_elements(stage, tile.threads, lanes, turned=turned)
     loads = (load_left(dtype, centred=product.left.dtype != dtype), load_right(dtype))
     for factor, scope, load in zip(product.held, (LEFT, RIGHT), loads, strict=True):
         held = schedule[factor]
@@ -210,7 +210,7 @@ def _in_tiles(held: Stage, intrinsic: TensorIntrin) -> None:
 
 
 def _share_out_elements(
-    stage: Stage, threads: Sequence[int], lanes: int, *, along: bool = False
+    stage: Stage, threads: Sequence[int], lanes: int, *, turned: bool = False
 ) -> None:
     """Bind a stage's vectors, one after the other, to the threads of a block.
 
@@ -221,13 +221,13 @@ def _share_out_elements(
         Along x, y and z.
     lanes : int
         Elements of a vector.
-    along : bool
+    turned : bool
         Whether threads that follow each other take elements of a column rather than of a row.
     """
     *lead, row = stage.axis[:-1]
     vector, lane = stage.split(stage.axis[-1], factor=lanes)
     stage.vectorize(lane)
-    element, *rest = (*lead, vector, row) if along else (*lead, row, vector)
+    element, *rest = (*lead, vector, row) if turned else (*lead, row, vector)
     stage.reorder(element, *rest, lane)
     for axis in rest:
         element = stage.fuse(element, axis)

@@ -59,7 +59,7 @@ class Product:
     lanes : tuple of int
         Elements of a row of each factor that follow each other in memory, wherever such a group
         begins: as many as a vector has, or 1.
-    across : bool
+    turned : bool
         Whether what follows each other in memory are elements of a column of `right`, which has
         its terms last.
     """
@@ -73,7 +73,7 @@ class Product:
     columns: int
     depth: int
     lanes: tuple[int, int]
-    across: bool
+    turned: bool
 
     @property
     def by_columns(self) -> bool:
@@ -178,8 +178,8 @@ def product_of(output: Tensor) -> Product | None:
     else:
         new = _Rebuilder(sums, replaced).tensor(output)
     lanes = _lanes(left), _lanes(right)
-    across = by_columns and _run(right)[0] is right.axes[-2].var
-    return Product(new, made, held, left, right, rows, columns, depth, lanes, across)
+    turned = by_columns and _run(right)[0] is right.axes[-2].var
+    return Product(new, made, held, left, right, rows, columns, depth, lanes, turned)
 
 
 def _held(given: Tensor, dtype: str, scope: str, *, turned: bool = False) -> Tensor:
@@ -290,7 +290,7 @@ def _run(factor: Tensor) -> tuple[Expr, int]:
         return value, 1
     index, length = simplify(value.indices[-1]), value.tensor.shape[-1]
     if isinstance(index, Binary) and index.op == "%" and isinstance(index.b, Const):
-        index, length = index.a, gcd(length, index.b.value)
+        return index.a, gcd(length, index.b.value)
     return index, length
 
 

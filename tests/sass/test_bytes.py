@@ -36,17 +36,12 @@ def _compiled(name: str, architecture: int, nvidia: Compiler) -> Machine:
     return nvidia.compile(source_of(_kernel(name), CUDA), architecture)
 
 
-SPILLED = {("int8 conv 3x3", 80): 16, ("int8 conv 3x3", 90): 24}
-"""Bytes, where NVRTC gives a thread 32 registers of its own accord: five words of 17 channels."""
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_stays_in_its_registers(name: str, nvidia: Compiler) -> None:
     warps = -(-prod(_kernel(name).block) // 32)
     for architecture in (70, *ARCHITECTURES):
         usage = _compiled(name, architecture, nvidia).usage
-        assert usage.spilled == SPILLED.get((name, architecture), 0), architecture
-        assert (usage.stack > 0) == (usage.spilled > 0), architecture
+        assert (usage.stack, usage.spilled) == (0, 0), architecture
         assert warps * 32 * -(-usage.registers // 8) * 8 <= BLOCK_REGISTERS, architecture
 
 

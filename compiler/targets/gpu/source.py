@@ -39,6 +39,9 @@ __all__ = ["entry_name", "source_of"]
 _Loops = tuple[tuple[Var, Expr], ...]
 _IN_FLIGHT = 4
 """Loads of a thread that a compiler may have under way at a time: enough to hide their latency."""
+_RESIDENT = 512
+"""Threads of a multiprocessor whose warps multiply matrices, so that each may have 128 registers:
+an assembler that is not told takes fewer than tiles need, for more threads."""
 _WIDTH = 80
 """Characters of an assignment that a line holds."""
 
@@ -83,7 +86,10 @@ class _Writer:
             names.of(buffer, buffer.name)
         self._statement(kernel.body, kernel.places, 1)
         x, y, z = kernel.block
-        opening = self._dialect.kernel.format(x=x, y=y, z=z, threads=x * y * z)
+        threads = str(x * y * z)
+        if any(isinstance(part, Matrix) for part in walk(kernel.body)):
+            threads += f", {max(1, _RESIDENT // (x * y * z))}"
+        opening = self._dialect.kernel.format(x=x, y=y, z=z, threads=threads)
         head = [f"// {line}" for line in self._described()]
         declarations = self._declarations()
         return "\n".join(

@@ -48,7 +48,7 @@ def test_a_product_has_rows_columns_and_terms(
 
 
 @pytest.mark.parametrize(
-    ("case", "left", "right", "lanes", "across"),
+    ("case", "left", "right", "lanes", "turned"),
     [
         # Steps of 64 terms, or fewer where there are fewer; a matrix of columns is read along rows.
         (byte_cases.matmul((7, 13), (13, 5)), (16, 16), (16, 16), (1, 1), True),
@@ -62,12 +62,12 @@ def test_bytes_have_their_terms_last(
     left: tuple[int, ...],
     right: tuple[int, ...],
     lanes: tuple[int, int],
-    across: bool,
+    turned: bool,
 ) -> None:
     product = product_of(part_of(case.graph, case.graph.nodes).output)
     assert product is not None
     assert (product.left.shape, product.right.shape) == (left, right)
-    assert (product.lanes, product.across) == (lanes, across)
+    assert (product.lanes, product.turned) == (lanes, turned)
     assert (product.left.dtype, product.sums.dtype) == ("int8", "int32")
     assert product.depth == min(64, left[1])
 

@@ -66,7 +66,7 @@ __device__ static inline void matrix_store_float32(float *to, const float (&tile
           "f"(tile[4]), "f"(tile[5]), "f"(tile[6]), "f"(tile[7]), "r"(step)
         : "memory");
 }
-extern "C" __global__ __launch_bounds__(128)
+extern "C" __global__ __launch_bounds__(128, 4)
 void dense_kernel(
     const unsigned short *__restrict__ a  /* [64, 32] */,
     const unsigned short *__restrict__ c  /* [96] */,

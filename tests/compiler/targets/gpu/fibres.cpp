@@ -41,7 +41,7 @@ static void wait_for_warp() {
 #define __device__
 #define __constant__ static const
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __syncthreads wait_for_all
 static inline float __int_as_float(int bits) {

@@ -119,8 +119,8 @@ def test_one_warp_multiplies(columns: int) -> None:
     [
         (
             lambda: _Product(lanes=64),
-            r"matrix_load_left_float16 is for warps of 32 threads: threadIdx\.x must have 32, and no "
-            r"loop around it may be bound to that, but there are 64\.",
+            r"matrix_load_left_float16 is for warps of 32 threads: threadIdx\.x must have 32, and "
+            r"no loop around it may be bound to that, but there are 64\.",
         ),
         (
             lambda: _Product(margins=(24, 24)),
