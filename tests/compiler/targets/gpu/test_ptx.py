@@ -178,8 +178,8 @@ def test_what_a_warp_does_together_is_refused() -> None:
     kernel = operator_kernel(case.graph, case.graph.nodes[0], matrices=True).kernel
     with pytest.raises(
         LoweringError,
-        match=r"PTX must be of what a thread does by itself, and matrix_fill is for a warp: "
-        r"compile its CUDA C\.",
+        match=r"PTX must be of what a thread does by itself, and matrix_fill_float32 is for a "
+        r"warp: compile its CUDA C\.",
     ):
         ptx_of(kernel)
 
