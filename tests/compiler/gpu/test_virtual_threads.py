@@ -15,7 +15,7 @@ from tests.compiler.targets.gpu.on_processor import run_as
 from tests.compiler.targets.gpu.race_checker import first_race, watched
 from tests.compiler.targets.gpu.schedules import moving_pieces
 from vdla.compiler.gpu.convolution_tiles import ConvolutionTile
-from vdla.compiler.gpu.matrix import DEPTH, default_matrix_tile, schedule_matrices
+from vdla.compiler.gpu.matrix import default_matrix_tile, schedule_matrices
 from vdla.compiler.gpu.part import part_of
 from vdla.compiler.gpu.product import ProductTile
 from vdla.compiler.gpu.rows import product_of
@@ -23,7 +23,6 @@ from vdla.compiler.gpu.tiles import Tile, in_one_piece
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.targets.gpu import CUDA, METAL, Dialect, build_kernel, source_of
 from vdla.compiler.targets.gpu.kernel import Guard, Loop, walk
-from vdla.compiler.targets.gpu.matrices import SIDE
 from vdla.compiler.te import compute, create_schedule, placeholder
 from vdla.errors import LoweringError
 from vdla.runtime.opencl import OpenClDevice
@@ -184,7 +183,7 @@ def test_what_is_shared_must_not_differ_between_virtual_threads() -> None:
 
 def test_warps_have_no_virtual_threads() -> None:
     part = part_of(*_graph(matmul((64, 32), (32, 64), "float16")))
-    product = product_of(part.output, SIDE, DEPTH)
+    product = product_of(part.output)
     assert product is not None
     s = schedule_matrices(product, default_matrix_tile(product.rows, product.columns))
     stored = next(one for one in s.stages if one.intrinsics and one.scope == "shared")
@@ -192,8 +191,8 @@ def test_warps_have_no_virtual_threads() -> None:
     stored.bind(tile, "vthread")
     with pytest.raises(
         LoweringError,
-        match=r"Virtual threads share out what a thread computes by itself, and matrix_store is "
-        r"for a warp: leave \S+ unbound\.",
+        match=r"Virtual threads share out what a thread computes by itself, and "
+        r"matrix_store_float32 is for a warp: leave \S+ unbound\.",
     ):
         build_kernel("k", s, [*part.inputs, product.output])
 
