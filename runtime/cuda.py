@@ -6,6 +6,7 @@ import ctypes
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -160,12 +161,12 @@ class CudaDevice(GpuDevice):
         finally:
             (graph,) = self._call("cuStreamEndCapture", self.stream)
         (made,) = self._call("cuGraphInstantiate", graph, 0)
+        return partial(self._launched, made, work)
 
-        def again() -> None:
-            self._enter()
-            self._call("cuGraphLaunch", made, self.stream)
-
-        return again
+    def _launched(self, graph: Any, work: Callable[[], None]) -> None:
+        """Run what was recorded of some work, which is kept as long: so is the memory it holds."""
+        self._enter()
+        self._call("cuGraphLaunch", graph, self.stream)
 
     def seconds(self, work: Callable[[], None], count: int) -> float:
         """Return what some work takes once, of so many times in a row, by events of the stream."""

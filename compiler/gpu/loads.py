@@ -14,12 +14,12 @@ from vdla.compiler.ir.stmt import Access, Intrinsic, Store
 from vdla.compiler.lower.regions import SHARED
 from vdla.compiler.targets.gpu import Kernel
 from vdla.compiler.targets.gpu.kernel import Guard, Loop, Matrix, Sequence, Statement
-from vdla.compiler.targets.gpu.matrices import LANES, SIDE
+from vdla.compiler.targets.gpu.matrices import LANES, SIDE, SUMS
 from vdla.compiler.te.expr import Expr, Var
 
 from .network import GpuNetwork, compile_network
 
-__all__ = ["Loads", "loads_of", "network_loads", "unfused_loads"]
+__all__ = ["Loads", "loads_of", "network_loads", "unfused_networks"]
 
 _Loops = tuple[tuple[Var, Expr], ...]
 
@@ -40,6 +40,9 @@ class Loads:
         Read of shared memory.
     written : int
         To memory.
+    warp_products : int
+        Products of two elements that warps add up as matrices, those at the ends of tiles that
+        are 0 among them.
     """
 
     calls: int = 0
@@ -47,6 +50,7 @@ class Loads:
     fetched: int = 0
     shared: int = 0
     written: int = 0
+    warp_products: int = 0
 
     @property
     def unshared(self) -> int:
@@ -66,21 +70,21 @@ def loads_of(kernel: Kernel) -> Loads:
     return Loads(calls=1) + _counted(kernel.body, kernel.places) * threads
 
 
-def network_loads(made: GpuNetwork) -> Loads:
-    """Return what all calls of a network read and write."""
-    return sum((loads_of(call.kernel) for call in made.calls), Loads())
+def network_loads(*networks: GpuNetwork) -> Loads:
+    """Return what all calls of networks read and write."""
+    return sum((loads_of(call.kernel) for made in networks for call in made.calls), Loads())
 
 
-def unfused_loads(graph: Graph) -> Loads:
-    """Return what a network would read and write if each operator were computed by itself."""
-    known: dict[Hashable, Loads] = {}
-    total = Loads()
+def unfused_networks(graph: Graph) -> tuple[GpuNetwork, ...]:
+    """Return each operator of a network by itself, in order; those alike are one object."""
+    known: dict[Hashable, GpuNetwork] = {}
+    made = []
     for node in graph.nodes:
         key = group_key(graph, (node,))
         if key not in known:
-            known[key] = network_loads(compile_network(graph.part([node])))
-        total = total + known[key]
-    return total
+            known[key] = compile_network(graph.part([node]))
+        made.append(known[key])
+    return tuple(made)
 
 
 def _moved(target: Access, operands: Iterable[tuple[Access, int]]) -> Loads:
@@ -107,7 +111,9 @@ def _counted(stmt: Statement, loops: _Loops) -> Loads:
         sizes = (prod(tensor.shape) for tensor in stmt.intrin.operands)
         return _moved(stmt.output, zip(stmt.operands, sizes, strict=True))
     if isinstance(stmt, Matrix):
-        return _moved(stmt.output, ((one, SIDE * SIDE // LANES) for one in stmt.operands))
+        moved = _moved(stmt.output, ((one, SIDE * SIDE // LANES) for one in stmt.operands))
+        multiplies = stmt.operands and stmt.output.buffer.scope == SUMS
+        return moved + Loads(warp_products=SIDE**3 // LANES if multiplies else 0)
     if isinstance(stmt, Loop):
         times = const_bounds(stmt.extent, loops)[1]
         return _counted(stmt.body, (*loops, (stmt.var, stmt.extent))) * times

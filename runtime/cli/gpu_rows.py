@@ -14,7 +14,7 @@ import onnx
 
 from vdla.compiler.gpu import GpuNetwork, compile_network
 from vdla.compiler.gpu.banks import network_passes
-from vdla.compiler.gpu.loads import Loads, network_loads, unfused_loads
+from vdla.compiler.gpu.loads import Loads, loads_of, network_loads, unfused_networks
 from vdla.compiler.onnx import import_onnx
 from vdla.errors import VdlaError
 from vdla.runtime.cli.gpu_models import CONVOLUTIONS, NETWORKS, PRODUCTS, Measured
@@ -35,8 +35,14 @@ PARTS: Mapping[str, Mapping[str, Callable[[], Measured]]] = {
     "products": PRODUCTS,
     "networks": NETWORKS,
 }
+DTYPES = ("float32", "float16")
+"""How floats lie in memory; of float16 products are computed by tensor cores, in CUDA C."""
 APART = 1e-4
 """Of the largest output: sums of float32 in another order, and functions of another library."""
+_HALF = 2.0**-11
+"""By which rounding to float16 may change a value, of itself."""
+_ROUNDED = ("conv2d", "conv_transpose2d", "dense", "depthwise_conv2d", "matmul")
+"""Operators whose weights and activations are rounded to float16."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +69,32 @@ class _Layouts:
     output: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class _Made:
+    """A model's kernels, and others that compute the same, to say what each thing is worth.
+
+    Attributes
+    ----------
+    kernels : GpuNetwork
+    others : mapping of str to tuple of GpuNetwork
+        By what is different: each runs in the place of `kernels`.
+    dtype : str
+    within : float
+        Of the largest output: how far PyTorch's in float32 may lie away.
+    """
+
+    kernels: GpuNetwork
+    others: Mapping[str, tuple[GpuNetwork, ...]]
+    dtype: str
+    within: float
+
+
 def rows_of(
     parts: Sequence[str],
     device: GpuDevice | None,
     settings: Settings,
     progress: Callable[[int, int, str], None],
+    dtypes: Sequence[str] = DTYPES,
 ) -> list[Row]:
     """Count and measure, row by row; what cannot be measured here says why.
 
@@ -79,12 +106,16 @@ def rows_of(
         None where there is none: then all is counted alone.
     settings : Settings
     progress : callable
+    dtypes : sequence of str
+        Of `DTYPES`.
 
     Returns
     -------
     list of dict
-        ``part``, ``name``, ``what``, ``loads``, ``shared``; ``why`` where nothing is measured, or
-        ``milliseconds``, ``peer_milliseconds`` with their quartiles, and ``ratio``.
+        ``part``, ``name``, ``dtype``, ``what``, ``macs``, ``loads``, in float32 ``shared``, in
+        float16 ``warp_calls``, kernels by tensor cores; ``why`` where nothing is measured, or
+        ``milliseconds``, ``peer_milliseconds`` with their quartiles, ``ratio``, and ``effects``:
+        how many times as long it takes otherwise, with quartiles.
 
     Raises
     ------
@@ -92,34 +123,69 @@ def rows_of(
         There is no such part.
     """
     check_parts(parts, PARTS)
-    todo = [(part, name, make) for part in parts for name, make in PARTS[part].items()]
+    todo = [
+        (part, name, make, dtype)
+        for part in parts
+        for name, make in PARTS[part].items()
+        for dtype in dtypes
+    ]
     rows = []
-    for number, (part, name, make) in enumerate(todo):
-        progress(number, len(todo), name)
-        row: Row = {"part": part, "name": name}
+    for number, (part, name, make, dtype) in enumerate(todo):
+        progress(number, len(todo), f"{name} in {dtype}")
+        row: Row = {"part": part, "name": name, "dtype": dtype}
         try:
-            row |= _row(make(), device, settings)
+            row |= _row(make(), dtype, device, settings)
         except VdlaError as error:
             row["why"] = str(error)
         rows.append(row)
     return rows
 
 
-def _row(one: Measured, device: GpuDevice | None, settings: Settings) -> Row:
+def _row(one: Measured, dtype: str, device: GpuDevice | None, settings: Settings) -> Row:
     graph, layouts = _in_own_layout(_imported(one.model))
-    made = compile_network(graph)
     found: Row = {"what": one.what, "macs": sum(map(graph.macs, graph.nodes))}
-    found["loads"] = {"fused": _counts(network_loads(made)), "apart": _counts(unfused_loads(graph))}
-    plain = compile_network(graph, virtual=False)
-    found["shared"] = {
-        "pieces": vars(network_passes(made)),
-        "one_piece": vars(network_passes(plain)),
-    }
+    cuda = device is None or device.target == "cuda"
+    counts, made = _in_floats(graph) if dtype == "float32" else _in_halves(graph, warps=cuda)
+    found |= counts
     if device is None:
         return {**found, "why": "there is no device"}
     if device.on_processor:
         return {**found, "why": f"{device.name} is the processor"}
     return {**found, **_timed(one, made, layouts, device, settings)}
+
+
+def _in_floats(graph: Graph) -> tuple[Row, _Made]:
+    """Return what is counted of a network in float32, and its kernels."""
+    made, one_piece = (compile_network(graph, virtual=virtual) for virtual in (True, False))
+    alone, by_winograd = unfused_networks(graph), compile_network(graph, winograd=4)
+    fused, apart = network_loads(made), network_loads(*alone)
+    passes = {"pieces": network_passes(made), "one_piece": network_passes(one_piece)}
+    counts = {
+        "loads": {"fused": _counts(fused), "apart": _counts(apart)},
+        "shared": {name: vars(found) for name, found in passes.items()},
+    }
+    others: dict[str, tuple[GpuNetwork, ...]] = {}
+    if fused != apart:
+        others["without fusion"] = alone
+    if passes["pieces"] != passes["one_piece"]:
+        others["without virtual threads"] = (one_piece,)
+    if network_loads(by_winograd) != fused:
+        others["by Winograd's algorithm"] = (by_winograd,)
+    return counts, _Made(made, others, "float32", APART)
+
+
+def _in_halves(graph: Graph, *, warps: bool) -> tuple[Row, _Made]:
+    """Return what is counted of a network in float16, and its kernels."""
+    plain = compile_network(graph, dtype="float16")
+    by_warps = compile_network(graph, dtype="float16", matrices=True)
+    kinds = {"matrices": by_warps, "plain": plain}
+    counts: Row = {"loads": {name: _counts(network_loads(one)) for name, one in kinds.items()}}
+    counts["warp_calls"] = sum(loads_of(one.kernel).warp_products > 0 for one in by_warps.calls)
+    rounded = sum(node.op in _ROUNDED for node in graph.nodes)
+    within = 2 * (rounded + 1) * _HALF
+    if not (warps and counts["warp_calls"]):
+        return counts, _Made(plain, {}, "float16", within)
+    return counts, _Made(by_warps, {"without tensor cores": (plain,)}, "float16", within)
 
 
 def _imported(model: onnx.ModelProto) -> Graph:
@@ -152,29 +218,37 @@ def _counts(loads: Loads) -> dict[str, int]:
 
 
 def _timed(
-    one: Measured, made: GpuNetwork, layouts: _Layouts, device: GpuDevice, settings: Settings
+    one: Measured, made: _Made, layouts: _Layouts, device: GpuDevice, settings: Settings
 ) -> Row:
-    """Compare the output with PyTorch's, and then what both take, in turn."""
+    """Compare the output with PyTorch's in float32, and then what both take, in turn."""
     why = missing_torch()
     if why:
         return {"why": why}
-    placed, peer = place_network(made, device), TorchModel(one.model, one.image)
+    placed, exact = place_network(made.kernels, device), TorchModel(one.model, one.image)
     (name,) = placed.code.inputs
     placed.write({name: np.ascontiguousarray(one.image.transpose(layouts.image))})
     placed.enqueue()
-    peer.run()
-    (made_here,), want = placed.read().values(), peer.output()
+    exact.run()
+    (made_here,), want = placed.read().values(), exact.output()
     found = made_here.transpose(layouts.output)
     apart = float(np.abs(found - want).max() / np.abs(want).max())
-    if not apart <= APART:
+    if not apart <= made.within:
         return {"apart": apart, "why": f"the outputs differ by {apart:.1e} of the largest"}
-    return {"apart": apart, **_compared(placed, peer, device, settings)}
+    peer = exact if made.dtype == "float32" else TorchModel(one.model, one.image, dtype=made.dtype)
+    return {"apart": apart, **_compared(placed, peer, made.others, device, settings)}
 
 
-def _compared(placed: PlacedRun, peer: TorchModel, device: GpuDevice, settings: Settings) -> Row:
+def _compared(
+    placed: PlacedRun,
+    peer: TorchModel,
+    others: Mapping[str, tuple[GpuNetwork, ...]],
+    device: GpuDevice,
+    settings: Settings,
+) -> Row:
     sides: list[tuple[GpuDevice | TorchModel, Callable[[], None]]] = [
         (device, device.recorded(placed.enqueue)),
         (peer, peer.recorded()),
+        *((device, device.recorded(_placed(made, device))) for made in others.values()),
     ]
     calls = []
     for side, work in sides:
@@ -182,11 +256,29 @@ def _compared(placed: PlacedRun, peer: TorchModel, device: GpuDevice, settings: 
         once = side.seconds(work, 3)
         count = max(1, round(settings.least_seconds / max(once, 1e-7)))
         calls.append(partial(side.seconds, work, count))
-    ours, theirs = in_turn(calls, settings.repeats)
+    ours, theirs, *rest = in_turn(calls, settings.repeats)
     row: Row = {}
     for key, taken in (("", ours), ("peer_", theirs)):
         names = ("milliseconds", "milliseconds_low", "milliseconds_high")
         row |= {f"{key}{name}": 1e3 * t for name, t in zip(names, spread_of(taken), strict=True)}
-    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
     names = ("ratio", "ratio_low", "ratio_high")
-    return row | dict(zip(names, spread_of(ratios), strict=True))
+    row |= dict(zip(names, spread_of(_ratios(theirs, ours)), strict=True))
+    row["effects"] = {
+        what: spread_of(_ratios(taken, ours)) for what, taken in zip(others, rest, strict=True)
+    }
+    return row
+
+
+def _placed(networks: Sequence[GpuNetwork], device: GpuDevice) -> Callable[[], None]:
+    """Return a call that asks for networks one after the other, on whatever lies in memory."""
+    placed = [place_network(made, device) for made in networks]
+
+    def enqueue() -> None:
+        for one in placed:
+            one.enqueue()
+
+    return enqueue
+
+
+def _ratios(taken: Sequence[float], ours: Sequence[float]) -> list[float]:
+    return [b / a for a, b in zip(ours, taken, strict=True)]

@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
@@ -46,6 +47,9 @@ class TorchModel:
     image : array
     device : str
         ``cuda``, or for tests of what is computed ``cpu``.
+    dtype : str
+        ``float32``, or ``float16`` for weights and all that is computed. Images then lie channel by
+        channel of a pixel, as cuDNN's kernels for tensor cores have them.
 
     Raises
     ------
@@ -53,7 +57,14 @@ class TorchModel:
         There is another operator.
     """
 
-    def __init__(self, model: onnx.ModelProto, image: Array, device: str = "cuda") -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        image: Array,
+        device: str = "cuda",
+        *,
+        dtype: str = "float32",
+    ) -> None:
         self._torch: Any = import_module("torch")
         # What is measured against is float32 too.
         self._torch.backends.cuda.matmul.allow_tf32 = False
@@ -68,12 +79,18 @@ class TorchModel:
             )
         held = {one.name: numpy_helper.to_array(one).copy() for one in graph.initializer}
         self._steps = [_step(self._torch, node, held) for node in graph.node]
-        self._weights = {
-            name: self._torch.from_numpy(array).to(device) for name, array in held.items()
-        }
-        self._image = self._torch.from_numpy(image.copy()).to(device)
+        self._weights = {name: self._placed(one, device, dtype) for name, one in held.items()}
+        self._image = self._placed(image.copy(), device, dtype)
         self._names = graph.input[0].name, graph.output[0].name
         self._made: Any = None
+
+    def _placed(self, array: Array, device: str, dtype: str) -> Any:
+        """Return an array on a device; floats in a dtype, and where that is float16 pixel-wise."""
+        made = self._torch.from_numpy(array).to(device)
+        if array.dtype != np.float32 or dtype == "float32":
+            return made
+        pixels = self._torch.channels_last if array.ndim == 4 else self._torch.contiguous_format
+        return made.half().to(memory_format=pixels)
 
     def run(self) -> None:
         """Ask the device for the output."""
@@ -85,7 +102,7 @@ class TorchModel:
 
     def output(self) -> Array:
         """Return what `run` asked for last."""
-        found: Array = self._made.cpu().numpy()
+        found: Array = self._made.float().cpu().numpy()
         return found
 
     def recorded(self) -> Callable[[], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -14,7 +14,7 @@ import pytest
 
 from tests.runtime.cuda_standin import Driver
 from vdla.compiler.gpu import compile_network
-from vdla.compiler.gpu.loads import Loads, network_loads, unfused_loads
+from vdla.compiler.gpu.loads import Loads, network_loads, unfused_networks
 from vdla.compiler.zoo.builder import Builder
 from vdla.errors import InputError
 from vdla.runtime import cuda
@@ -62,9 +62,14 @@ def _expected(one: Measured) -> np.ndarray:
 class _Peer:
     """Stands for PyTorch: right by ONNX Runtime, and six milliseconds a run."""
 
+    dtypes: ClassVar[list[str]] = []
+
     wrong = 0.0
 
-    def __init__(self, model: onnx.ModelProto, image: np.ndarray) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, image: np.ndarray, *, dtype: str = "float32"
+    ) -> None:
+        self.dtypes.append(dtype)
         self._made = _expected(Measured("", model, image))
 
     def run(self) -> None:
@@ -92,7 +97,7 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CudaDevice:
 
 
 def test_both_sides_are_compared_and_timed(small: None, device: CudaDevice) -> None:
-    (row,) = rows_of(["convs"], device, QUICK, _quiet)
+    (row,) = rows_of(["convs"], device, QUICK, _quiet, ["float32"])
     assert (row["part"], row["name"], row["what"]) == ("convs", "small", "6x6 4->5, 3x3 s2")
     assert row["macs"] == 3 * 3 * 5 * 4 * 9
     assert row["apart"] < 1e-6
@@ -101,13 +106,41 @@ def test_both_sides_are_compared_and_timed(small: None, device: CudaDevice) -> N
     assert row["milliseconds"] == row["milliseconds_high"] == pytest.approx(2)
     assert row["peer_milliseconds"] == pytest.approx(6)
     assert row["ratio"] == row["ratio_low"] == pytest.approx(3)
+    assert row["effects"] == {}  # one operator of stride 2, on a small tile
+
+
+def test_what_each_thing_is_worth_is_timed(
+    device: CudaDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conv = Convolution(6, 8, 16, 3, 1)
+    image = np.random.default_rng(3).normal(size=(1, 8, 6, 6)).astype(np.float32)
+    model = chain(conv, 1)
+    model.graph.node.append(onnx.helper.make_node("Sigmoid", ["conv0"], ["out"]))
+    model.graph.output[0].name = "out"
+    parts = {"convs": {"one": lambda: Measured("one", model, image)}}
+    monkeypatch.setattr(gpu_rows, "PARTS", parts)
+    monkeypatch.setattr(_Peer, "dtypes", [])
+    single, half = rows_of(["convs"], device, QUICK, _quiet)
+    # A kernel takes the stand-in two milliseconds, whatever it does: two operators, and images
+    # transformed, multiplied and transformed back.
+    assert single["effects"] == {
+        "without fusion": pytest.approx((2, 2, 2)),
+        "by Winograd's algorithm": pytest.approx((3, 3, 3)),
+    }
+    assert list(half["effects"]) == ["without tensor cores"]
+    assert (half["warp_calls"], half["loads"]["plain"]["warp_products"]) == (1, 0)
+    # 36 pixels in a block of 64, by two warps of 2 tiles; 72 terms in steps of 32.
+    assert half["loads"]["matrices"]["warp_products"] == 64 * 16 * 96
+    assert 1e-6 < half["apart"] < 2 * 2 * 2**-11
+    # Each is compared with float32, and timed against its own.
+    assert _Peer.dtypes == ["float32", "float32", "float16"]
 
 
 def test_what_differs_is_not_timed(
     small: None, device: CudaDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_Peer, "wrong", 0.5)
-    (row,) = rows_of(["convs"], device, QUICK, _quiet)
+    (row, _) = rows_of(["convs"], device, QUICK, _quiet)
     assert row["why"].startswith("the outputs differ by ")
     assert "ratio" not in row
 
@@ -116,7 +149,8 @@ def test_on_a_processor_it_is_counted_alone(
     small: None, pocl: OpenClDevice, vdla_command: Any, tmp_path: Path
 ) -> None:
     said = vdla_command("bench", "gpu", "--device", "opencl", "--json", tmp_path / "rows.json")
-    (row,) = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    row, half = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert (row["dtype"], half["dtype"]) == ("float32", "float16")
     loads = row["loads"]["fused"]
     assert f" {loads['unshared'] / loads['memory']:.1f}x\n" in said.out
     if pocl.on_processor:
@@ -140,7 +174,7 @@ def test_virtual_threads_are_shown_with_and_without(
 ) -> None:
     only = {"products": {"square": PRODUCTS["square"]}}
     monkeypatch.setattr(gpu_rows, "PARTS", only)
-    (row,) = rows_of(["products"], None, QUICK, _quiet)
+    (row,) = rows_of(["products"], None, QUICK, _quiet, ["float32"])
     # 8 x 16 blocks of 4 warps in 64 steps of 70 vectors a thread: 32 of rows, 32 of columns, and 6
     # that it fills. Quarters of a warp take a pass each.
     requests = 8 * 16 * 4 * 64 * 70
@@ -156,7 +190,7 @@ def test_virtual_threads_are_shown_with_and_without(
         "wavefronts": 4 * requests + conflicts,
         "conflicts": conflicts,
     }
-    said = vdla_command("bench", "gpu")
+    said = vdla_command("bench", "gpu", "--dtype", "float32")
     (line,) = [line.split() for line in said.out.splitlines() if line.startswith("square   ")][1:]
     assert line == ["square", "9.18", "0.00", "13.37", "4.19", "1.46x"]
 
@@ -173,7 +207,7 @@ def test_fusion_saves_what_lies_between() -> None:
     net = Builder("two", (1, 4, 4, 4))
     x = net.depthwise("wide", "input", 1, (0.0, 6.0))
     graph = net.finish(net.add("sum", x, "input"))
-    fused, apart = network_loads(compile_network(graph)), unfused_loads(graph)
+    fused, apart = network_loads(compile_network(graph)), network_loads(*unfused_networks(graph))
     assert (fused.calls, apart.calls) == (1, 2)
     between = 4 * 4 * 4  # written once and read once
     assert fused.written == between

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.compiler.targets.gpu.on_processor import SHIM
+from tests.compiler.targets.gpu.ptx import called
 
 __all__ = ["Compiled", "compiled"]
 
@@ -44,7 +45,7 @@ def compiled(source: str, entry: str, folder: Path) -> Compiled:
         pytest.skip("no C++ compiler: apt-get install g++")
     folder.mkdir(parents=True)
     source = source.replace("(threadgroup ", "(")  # pointers of C++ have no address spaces
-    (folder / "kernel.inc").write_text(source)
+    (folder / "kernel.inc").write_text(called(source))
     (folder / "metal_stdlib").touch()
     (signature,) = re.findall(rf"\bvoid {entry}\(\n(.*?)\)\n{{", source, re.S)
     types = re.findall(r"(?:const )?([\w ]+?) \*__restrict", signature)
