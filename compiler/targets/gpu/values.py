@@ -137,16 +137,12 @@ class Values:
                 self.use(function)
 
     def _rounded(self, value: Expr) -> str:
-        """Return a value as a float that is a half."""
-        if value.dtype == "float64":
-            raise LoweringError(
-                f"A half must be made of a float32 or an integer, which are rounded once, and "
-                f"{expr_text(value)} is float64: convert it to float32 before."
-            )
+        """Return a value as a float that is a half; a float64 is rounded to float32 before."""
         if value.dtype == "bool":
             return self.cut(value, "float32", UNARY)  # 0 and 1 are halves
         self.use("rounded(")
-        return f"rounded({self._part(value, 0)})"
+        wide = value.dtype == "float64"
+        return f"rounded({self.cut(value, 'float32', 0) if wide else self._part(value, 0)})"
 
     def _cut(self, text: str, dtype: str, rank: int) -> str:
         return ranked(f"({self._dialect.type_of(dtype)}){text}", UNARY, rank)

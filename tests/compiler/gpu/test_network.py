@@ -81,6 +81,19 @@ def test_an_operator_of_halves_equals_the_interpreter(op: str, pocl: OpenClDevic
     _check_cases(HALVES[op], pocl)
 
 
+def test_integers_become_half_floats(pocl: OpenClDevice) -> None:
+    # What is computed in float64 on the way is rounded to float32 first.
+    for case in _spread(CASES["dequantize"]):
+        given = dict(zip(case.graph.inputs, case.values, strict=True))
+        with np.errstate(over="ignore"):
+            want = Interpreter(case.graph).run(given)["out"]
+        made = compile_network(case.graph, dtype="float16")
+        found = place_network(made, pocl).run(given)["out"]
+        within = np.abs(want) <= np.finfo(np.float16).max  # of scales that are drawn, not all
+        assert within.any()
+        np.testing.assert_allclose(found[within], want[within], 2**-10, 2**-24, err_msg=str(case))
+
+
 def _check_cases(cases: list[Case], pocl: OpenClDevice) -> None:
     for case in cases:
         made = compile_network(case.graph)
