@@ -7,14 +7,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
 from vdla.errors import InputError
 
-__all__ = ["TorchModel", "missing_torch", "torch_versions"]
+__all__ = ["TorchLstm", "TorchModel", "missing_torch", "torch_versions"]
 
 Array = npt.NDArray[Any]
 Values = dict[str, Any]
@@ -48,8 +47,10 @@ class TorchModel:
     device : str
         ``cuda``, or for tests of what is computed ``cpu``.
     dtype : str
-        ``float32``, or ``float16`` for weights and all that is computed. Images then lie channel by
-        channel of a pixel, as cuDNN's kernels for tensor cores have them.
+        ``float32``, or ``float16`` for weights and all that is computed; the image is then made
+        float16 in each run, and the output float32, as kernels do.
+    pixels : bool
+        Whether all channels of a pixel lie together, as cuDNN's kernels for tensor cores have them.
 
     Raises
     ------
@@ -64,6 +65,7 @@ class TorchModel:
         device: str = "cuda",
         *,
         dtype: str = "float32",
+        pixels: bool = False,
     ) -> None:
         self._torch: Any = import_module("torch")
         # What is measured against is float32 too.
@@ -79,30 +81,35 @@ class TorchModel:
             )
         held = {one.name: numpy_helper.to_array(one).copy() for one in graph.initializer}
         self._steps = [_step(self._torch, node, held) for node in graph.node]
-        self._weights = {name: self._placed(one, device, dtype) for name, one in held.items()}
-        self._image = self._placed(image.copy(), device, dtype)
+        self._half, self._pixels = dtype == "float16", pixels
+        on_device = {name: self._torch.from_numpy(one).to(device) for name, one in held.items()}
+        self._weights = {name: self._laid_out(one) for name, one in on_device.items()}
+        self._image = self._torch.from_numpy(image.copy()).to(device)
         self._names = graph.input[0].name, graph.output[0].name
         self._made: Any = None
 
-    def _placed(self, array: Array, device: str, dtype: str) -> Any:
-        """Return an array on a device; floats in a dtype, and where that is float16 pixel-wise."""
-        made = self._torch.from_numpy(array).to(device)
-        if array.dtype != np.float32 or dtype == "float32":
-            return made
-        pixels = self._torch.channels_last if array.ndim == 4 else self._torch.contiguous_format
-        return made.half().to(memory_format=pixels)
+    def _laid_out(self, made: Any) -> Any:
+        """Return a tensor in the dtype of floats, and in the layout of images."""
+        if self._half and made.dtype == self._torch.float32:
+            made = made.half()
+        if self._pixels and made.ndim == 4:
+            made = made.contiguous(memory_format=self._torch.channels_last)
+        return made
+
+    def _computed(self) -> Any:
+        values = {**self._weights, self._names[0]: self._laid_out(self._image)}
+        for step in self._steps:
+            step(values)
+        return values[self._names[1]]
 
     def run(self) -> None:
         """Ask the device for the output."""
-        values = {**self._weights, self._names[0]: self._image}
         with self._torch.no_grad():
-            for step in self._steps:
-                step(values)
-        self._made = values[self._names[1]]
+            self._made = self._computed().float()
 
     def output(self) -> Array:
         """Return what `run` asked for last."""
-        found: Array = self._made.float().cpu().numpy()
+        found: Array = self._made.cpu().numpy()
         return found
 
     def recorded(self) -> Callable[[], None]:
@@ -129,6 +136,45 @@ class TorchModel:
         last.record()
         last.synchronize()
         return float(first.elapsed_time(last)) / 1e3 / count
+
+
+class TorchLstm(TorchModel):
+    """The layer of an LSTM as one of PyTorch's, which cuDNN computes all steps of.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        With the initializers ``of_input``, ``of_state`` and ``bias``, gates in the order i, f, g
+        and o, and a state that begins with 0.
+    image, device, dtype
+        As `TorchModel` takes them.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        image: Array,
+        device: str = "cuda",
+        *,
+        dtype: str = "float32",
+    ) -> None:
+        super().__init__(model, image, device, dtype=dtype)
+        held = {one.name: numpy_helper.to_array(one).copy() for one in model.graph.initializer}
+        units, inputs = held["of_state"].shape[1], held["of_input"].shape[1]
+        layer = self._torch.nn.LSTM(inputs, units).eval()
+        given = {
+            "weight_ih_l0": held["of_input"],
+            "weight_hh_l0": held["of_state"],
+            "bias_ih_l0": held["bias"],
+            "bias_hh_l0": 0 * held["bias"],
+        }
+        layer.load_state_dict({n: self._torch.from_numpy(a) for n, a in given.items()})
+        self._layer = layer.to(device).half() if self._half else layer.to(device)
+        self._layer.flatten_parameters()
+
+    def _computed(self) -> Any:
+        states, _ = self._layer(self._laid_out(self._image))
+        return states
 
 
 def _step(torch: Any, node: onnx.NodeProto, held: Mapping[str, Array]) -> Callable[[Values], None]:
