@@ -127,11 +127,16 @@ def execute(
         }
         if wrong := [name for name, value in others.items() if value]:
             raise typer.BadParameter(f"{', '.join(wrong)}: not with --target {target.value}")
+        inputs = {"--image": image, "--input": input_file}
+        if emitted is not None and (wrong := [name for name, value in inputs.items() if value]):
+            raise typer.BadParameter(
+                f"{', '.join(wrong)}: not with --emit-source, which runs nothing"
+            )
         network = _network(file, target, cpu, bind, config, records, threads, device, kernels)
         if labels is not None:
             network = network.labelled(read_labels(labels))
         if emitted is not None:
-            emit_kernels(network, emitted, as_json=as_json)
+            emit_kernels(network, target.value, emitted, as_json=as_json)
         else:
             run_kernels(network, target.value, device, image, input_file, as_json=as_json)
         return

@@ -21,16 +21,23 @@ if TYPE_CHECKING:
 __all__ = ["emit_kernels", "run_kernels"]
 
 
-def emit_kernels(network: Network, folder: Path, *, as_json: bool) -> None:
+def emit_kernels(network: Network, target: str, folder: Path, *, as_json: bool) -> None:
     """Write a network's kernels as source, and say what was written; no device is needed.
 
     Raises
     ------
     InputError
-        The network is not kernels alone, or the folder cannot be written.
+        The network is not kernels alone, or of another language; or the folder cannot be written.
     """
     from vdla.runtime.emit import emit_source
 
+    gpu = network.module.gpu
+    if gpu is not None and gpu.target != ("cuda" if target == "ptx" else target):
+        raise InputError(
+            f"Kernels are written in the language that they were compiled to, and those of "
+            f"{network.module.name} are for {gpu.target}, not for {target}: name the target "
+            f"{gpu.target}, or compile the network anew."
+        )
     files = emit_source(network.module, folder)
     if as_json:
         emit_json({"folder": str(folder), "files": [file.name for file in files]})

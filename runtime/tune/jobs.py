@@ -128,7 +128,8 @@ def gpu_jobs(
     jobs = [_job(*found) for found in templates_of(graph, machine)]
     if not jobs:
         raise InputError(
-            "A network must have convolutions or products of matrices to be tuned for a GPU, and "
+            "A network must have products of matrices, or convolutions without groups, to be tuned "
+            "for a GPU, and "
             f"{graph.name} has none."
         )
     return jobs, graph

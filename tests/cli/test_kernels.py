@@ -119,6 +119,12 @@ def test_what_does_not_run_as_kernels(
 
     only = "--emit-source: only with --target opencl, cuda, ptx or metal"
     assert only in refused(model, "--emit-source", tmp_path / "source")
+    written = ("--target", "opencl", "--emit-source", tmp_path / "source")
+    assert "--image: not with --emit-source" in refused(model, *written, "--image", "cat.jpg")
+    file = tmp_path / "cuda.vdla"
+    assert vdla_command("compile", model, "-o", file, "--target", "cuda").code == 0
+    assert "are for cuda, not for opencl: name the target cuda" in refused(file, *written)
+    assert not (tmp_path / "source").exists()
     assert "Kernels must be for opencl or cuda to run from Python, not for metal: write its " in (
         refused(model, "--target", "metal")
     )

@@ -186,6 +186,6 @@ def test_settings_name_the_gpu() -> None:
 def test_nothing_to_tune(pocl: OpenClDevice, tmp_path: Path) -> None:
     graph = network("exp", [np.ones((2, 3), np.float32)])
     with pytest.raises(
-        InputError, match=r"must have convolutions or products of matrices to be tuned for a GPU"
+        InputError, match=r"must have products of matrices, or convolutions without groups, to be"
     ):
         tune(graph, tmp_path / "r.jsonl", Settings(device="opencl:portable"))
