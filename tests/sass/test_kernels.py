@@ -72,7 +72,7 @@ def check_usage(
         assert usage.registers <= THREAD_REGISTERS
         allotted = -(-usage.registers // 8) * 8  # to a warp, 256 at a time
         assert warps * 32 * allotted <= BLOCK_REGISTERS, architecture
-        assert shared <= usage.shared < shared + 32 * len(kernel.shared), architecture  # aligned
+        assert shared <= usage.shared <= shared + 31 * len(kernel.shared), architecture  # aligned
         assert usage.shared <= BLOCK_SHARED
 
 
