@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # Marks of tests that need what no CI machine can install.
-MAY_SKIP_IN_CI = {"board", "gpu"}
+MAY_SKIP_IN_CI = {"board", "gpu", "processor"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -253,11 +253,11 @@ def test_run_compiles_a_model_for_the_processor(vdla_command: Any, runtime: Fake
     [
         (
             ("a.vdla", "--cpu", "host"),
-            "--cpu, --bind, --records and --dtype are for a network that is",
+            "--winograd and --matrices are for a network that is compiled here",
         ),
         (
             ("a.vdla", "--bind", "n=1"),
-            "--cpu, --bind, --records and --dtype are for a network that is",
+            "--winograd and --matrices are for a network that is compiled here",
         ),
         (("a.onnx", "--target", "cpu", "--device", "pynq@b"), "takes a compiled file: vdla comp"),
         (("a.onnx", "--target", "gpu"), "'gpu' is not one of 'vdla', 'cpu'"),
