@@ -171,17 +171,9 @@ class Choices:
 
     def _matrices(self) -> Iterator[Choice]:
         """Return all tiles, and some rows at a time, whose products take little longer."""
-        _, each = Grid(self._layer, 1, 1, 1).steps
         height, _ = Grid(self._layer, 1, 1, 1).outputs
         found = {
-            Choice(
-                algorithm=MATRICES,
-                columns=tiles,
-                vectors=vectors,
-                block=each,
-                unrolled=1,
-                at_once=rows if rows < height else 0,
-            ): grid.cycles
+            grid.choice: grid.cycles
             for tiles, vectors in MATRIX_TILES
             for rows in {min(rows, height) for rows in (*_MATRIX_ROWS, height)}
             for grid in [Grid(self._layer, rows, tiles, vectors)]

@@ -8,7 +8,7 @@ from math import prod
 
 from vdla.compiler.targets.cpu.target import Target
 
-from .choice import DIRECT, GROUPS, MATRICES, Choice
+from .choice import DIRECT, GROUPS, Choice
 from .define.site import Site
 from .direct import Layer
 from .dots import dot_algorithms
@@ -156,7 +156,6 @@ def _matrix_choice(site: Site) -> Choice:
     Rows are so few that their sums stay in the cache.
     """
     layer = Layer.of(site)
-    _, each = Grid(layer, 1, 1, 1).steps
     found: list[tuple[int, int, Choice]] = []
     for tiles, vectors in MATRIX_TILES:
         height, _ = Grid(layer, 1, tiles, vectors).outputs
@@ -164,15 +163,7 @@ def _matrix_choice(site: Site) -> Choice:
             grid = Grid(layer, rows, tiles, vectors)
             if grid.block_bytes > (MOST_BLOCK_BYTES if rows == 1 else MOST_BLOCK_BYTES // 4):
                 break
-            choice = Choice(
-                algorithm=MATRICES,
-                columns=tiles,
-                vectors=vectors,
-                block=each,
-                unrolled=1,
-                at_once=rows if rows < height else 0,
-            )
-            found.append((grid.cycles, -rows, choice))
+            found.append((grid.cycles, -rows, grid.choice))
     return min(found, key=lambda one: one[:2])[2]
 
 

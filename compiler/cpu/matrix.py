@@ -32,7 +32,7 @@ from vdla.compiler.te import (
     sum_over,
 )
 
-from .choice import Choice
+from .choice import MATRICES, Choice
 from .define.site import Array, Site
 from .direct import Layer, takes_quantized
 from .tuned import Tuned, parallel, unroll_all
@@ -103,6 +103,19 @@ class Grid:
         """Return the grid that a choice makes of a layer."""
         height = layer.output[2] if layer.dense else layer.output[1]
         return cls(layer, choice.at_once or height, choice.columns, choice.vectors)
+
+    @property
+    def choice(self) -> Choice:
+        """The choice that makes this grid of its layer."""
+        _, each = self.steps
+        return Choice(
+            algorithm=MATRICES,
+            columns=self.tiles,
+            vectors=self.vectors,
+            block=each,
+            unrolled=1,
+            at_once=self.rows if self.rows < self.outputs[0] else 0,
+        )
 
     @property
     def outputs(self) -> tuple[int, int]:

@@ -13,17 +13,14 @@ from vdla.compiler.te import Expr, Tensor, reduce_axis, sum_over
 
 from .rows import STEP_BYTES
 from .weights import weights_of
+from .words import takes_words
 
 __all__ = ["define_in_rows", "takes_rows"]
 
 
 def takes_rows(graph: Graph, node: Node) -> bool:
     """Tell whether an operator multiplies 8-bit integers by constant weights, not in groups."""
-    if node.op not in ("conv2d", "dense"):
-        return False
-    x, weight, *_ = graph.input_tensors(node)
-    whole = node.op == "dense" or weight.shape[3] == x.shape[3]
-    return {str(x.dtype), str(weight.dtype)} <= {"int8", "uint8"} and weight.is_constant and whole
+    return node.op in ("conv2d", "dense") and takes_words(graph, node)
 
 
 def define_in_rows(site: Site) -> Tensor:

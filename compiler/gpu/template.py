@@ -23,7 +23,7 @@ from .part import Part, part_of
 from .product import default_product_tile, schedule_product
 from .rows import Product, product_of
 from .tiles import Tile, in_one_piece
-from .words import define_in_words, takes_words
+from .words import define_in_words, has_bytes, takes_words
 
 __all__ = [
     "OPERATORS",
@@ -170,7 +170,7 @@ def tiled_part(graph: Graph, nodes: tuple[Node, ...], *, matrices: bool = False)
         An operator has no definition for its tensors.
     """
     head = nodes[0]
-    if matrices and takes_tiles(graph, head) and _has_bytes(graph, head):
+    if matrices and takes_tiles(graph, head) and has_bytes(graph, head):
         rows = takes_rows(graph, head)
         part = part_of(graph, nodes, define_in_rows if rows else None)
         if warp_product(part) is not None:
@@ -184,10 +184,6 @@ def warp_product(part: Part) -> Product | None:
     if product is None or min(product.rows, product.columns) < _LEAST:
         return None
     return product
-
-
-def _has_bytes(graph: Graph, node: Node) -> bool:
-    return {str(t.dtype) for t in graph.input_tensors(node)[:2]} <= {"int8", "uint8"}
 
 
 def tiled_definition(graph: Graph, node: Node) -> Callable[[Site], te.Tensor] | None:

@@ -14,7 +14,12 @@ from vdla.compiler.te.expr import ExprLike, as_expr
 
 from .weights import Weights, weights_of
 
-__all__ = ["define_in_words", "takes_words"]
+__all__ = ["define_in_words", "has_bytes", "takes_words"]
+
+
+def has_bytes(graph: Graph, node: Node) -> bool:
+    """Tell whether both factors of an operator that has a template are integers of 8 bits."""
+    return {str(tensor.dtype) for tensor in graph.input_tensors(node)[:2]} <= {"int8", "uint8"}
 
 
 def takes_words(graph: Graph, node: Node) -> bool:
@@ -23,9 +28,9 @@ def takes_words(graph: Graph, node: Node) -> bool:
     Weights must be constant, but for products of matrices: they are laid out beforehand. Not in
     convolutions by groups, whose words would hold channels of two of them.
     """
-    x, weight, *_ = graph.input_tensors(node)
-    if not {str(x.dtype), str(weight.dtype)} <= {"int8", "uint8"}:
+    if not has_bytes(graph, node):
         return False
+    x, weight, *_ = graph.input_tensors(node)
     if node.op == "conv2d":
         return weight.is_constant and weight.shape[3] == x.shape[3]
     return node.op == "matmul" or (node.op == "dense" and weight.is_constant)

@@ -145,8 +145,10 @@ def rows_of(
 def _row(one: Measured, dtype: str, device: GpuDevice | None, settings: Settings) -> Row:
     graph, layouts = _in_own_layout(_imported(one.model))
     found: Row = {"what": one.what, "macs": sum(map(graph.macs, graph.nodes))}
-    cuda = device is None or device.target == "cuda"
-    counts, made = _in_floats(graph) if dtype == "float32" else _in_halves(graph, warps=cuda)
+    if dtype == "float32":
+        counts, made = _in_floats(graph, timed=device is not None and not device.on_processor)
+    else:
+        counts, made = _in_halves(graph, warps=device is None or device.target == "cuda")
     found |= counts
     if device is None:
         return {**found, "why": "there is no device"}
@@ -155,10 +157,10 @@ def _row(one: Measured, dtype: str, device: GpuDevice | None, settings: Settings
     return {**found, **_timed(one, made, layouts, device, settings)}
 
 
-def _in_floats(graph: Graph) -> tuple[Row, _Made]:
+def _in_floats(graph: Graph, *, timed: bool) -> tuple[Row, _Made]:
     """Return what is counted of a network in float32, and its kernels."""
     made, one_piece = (compile_network(graph, virtual=virtual) for virtual in (True, False))
-    alone, by_winograd = unfused_networks(graph), compile_network(graph, winograd=4)
+    alone = unfused_networks(graph)
     fused, apart = network_loads(made), network_loads(*alone)
     passes = {"pieces": network_passes(made), "one_piece": network_passes(one_piece)}
     counts = {
@@ -170,6 +172,7 @@ def _in_floats(graph: Graph) -> tuple[Row, _Made]:
         others["without fusion"] = alone
     if passes["pieces"] != passes["one_piece"]:
         others["without virtual threads"] = (one_piece,)
+    by_winograd = compile_network(graph, winograd=4) if timed else made
     if network_loads(by_winograd) != fused:
         others["by Winograd's algorithm"] = (by_winograd,)
     return counts, _Made(made, others, "float32", APART)
@@ -242,8 +245,9 @@ def _timed(
         peers.append(TorchLstm(one.model, one.image, dtype=made.dtype))
     for peer in peers:
         peer.run()
-        if not apart(peer.output()) <= made.within:
-            why = f"PyTorch's output differs by {apart(peer.output()):.1e} of the largest"
+        theirs = apart(peer.output())
+        if not theirs <= made.within:
+            why = f"PyTorch's output differs by {theirs:.1e} of the largest"
             return {"apart": distance, "why": why}
     others: dict[str, _Placed | _Sequence] = {}
     for what, networks in made.others.items():

@@ -32,7 +32,7 @@ def emit_kernels(network: Network, target: str, folder: Path, *, as_json: bool) 
     from vdla.runtime.emit import emit_source
 
     gpu = network.module.gpu
-    if gpu is not None and gpu.target != ("cuda" if target == "ptx" else target):
+    if gpu is not None and gpu.target != _language(target):
         raise InputError(
             f"Kernels are written in the language that they were compiled to, and those of "
             f"{network.module.name} are for {gpu.target}, not for {target}: name the target "
@@ -61,7 +61,7 @@ def run_kernels(
     DeviceError
         There is no such device, it fails, or the network has no kernels for it.
     """
-    place = "cuda" if target == "ptx" else target
+    place = _language(target)
     network.to(place if device is None else f"{place}:{device}")
     inputs = given_inputs(network.inputs, image, input_file)
     with progress_bar("running") as progress:
@@ -80,6 +80,11 @@ def run_kernels(
         return
     typer.echo(f"{_counts(network)} on {network.gpu}")
     show_classes(classes, None)
+
+
+def _language(target: str) -> str:
+    """Return the language of a target's kernels, and what drives the GPUs that run them."""
+    return "cuda" if target == "ptx" else target
 
 
 def _counts(network: Network) -> str:

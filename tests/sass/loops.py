@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["innermost", "loops", "opcodes"]
+__all__ = ["innermost", "loops", "opcodes", "widths"]
 
 
 def opcodes(listing: Sequence[str]) -> Counter[str]:
     """Count instructions by opcode: ``@P0 LDG.E.128 R4, [R2]``, for P0 or not, is ``LDG.E.128``."""
     words = (re.match(r"(?:@!?\w+ +)?([A-Z][\w.]*)", line) for line in listing)
     return Counter(word[1] for word in words if word)
+
+
+def widths(counted: Mapping[str, int], opcode: str) -> dict[int, int]:
+    """Return how many loads or stores there are by their width in bits."""
+    found: dict[int, int] = {}
+    for full, count in counted.items():
+        name, *modifiers = full.split(".")
+        if name == opcode:
+            width = next((int(one) for one in modifiers if one in ("64", "128")), 32)
+            found[width] = found.get(width, 0) + count
+    return found
 
 
 def innermost(listing: Sequence[str]) -> list[Sequence[str]]:

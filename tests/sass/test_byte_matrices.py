@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 
 import pytest
 
 from tests.compiler.gpu.byte_cases import MATRICES as CASES
-from tests.sass.loops import innermost, loops, opcodes
+from tests.sass.loops import innermost, loops, opcodes, widths
 from tests.sass.nvidia import Compiler
 from tests.sass.test_kernels import LISTED, check_usage
 from vdla.compiler.gpu import operator_kernel
@@ -74,7 +73,7 @@ def test_rows_are_copied_16_bytes_at_a_time(name: str, architecture: int, nvidia
     (step,) = (loop for loop in map(opcodes, innermost(listing)) if any("IMMA" in o for o in loop))
     copied = sum(default_matrix_tile(64, 64).shape) * STEP_BYTES // 128
     for opcode in ("LDG", "STS"):
-        found = _widths(step, opcode)
+        found = widths(step, opcode)
         assert sum(bits // 8 * count for bits, count in found.items()) == copied
         assert architecture == 100 or {*found} == {128}
 
@@ -89,17 +88,6 @@ def test_uint8_become_int8_by_one_instruction_a_register(
     # Of a tile each thread has two registers.
     tiles = default_matrix_tile(64, 64).tiles[0] * STEP_BYTES // SIDE
     assert sum("LOP3.LUT" in line and "0x80808080" in line for line in step) == 2 * tiles
-
-
-def _widths(counted: Counter[str], opcode: str) -> dict[int, int]:
-    """Return how many loads or stores there are by their width in bits."""
-    found: dict[int, int] = {}
-    for full, count in counted.items():
-        name, *modifiers = full.split(".")
-        if name == opcode:
-            width = next((int(one) for one in modifiers if one in ("64", "128")), 32)
-            found[width] = found.get(width, 0) + count
-    return found
 
 
 def test_no_architecture_is_left_out() -> None:

@@ -15,7 +15,7 @@ from tests.compiler.gpu.reduction_cases import CASES as REDUCTIONS
 from tests.compiler.gpu.test_virtual_threads import CASES as PIECES
 from tests.compiler.gpu.tiled import tiled
 from tests.compiler.targets.gpu.schedules import CASES as BY_HAND
-from tests.sass.loops import innermost, opcodes
+from tests.sass.loops import innermost, opcodes, widths
 from tests.sass.nvidia import Compiler
 from vdla.compiler.gpu import operator_kernel
 from vdla.compiler.gpu.banks import requests_of
@@ -92,7 +92,7 @@ def test_a_step_of_a_product_is_the_tiles_products(
     assert step["FFMA"] == tile.rows * tile.columns * tile.depth
     # What it reads of shared memory, four elements at a time.
     read = (tile.rows + tile.columns) * tile.depth
-    assert _widths(step, "LDS") == {128: read // 4}
+    assert widths(step, "LDS") == {128: read // 4}
 
 
 @pytest.mark.parametrize("architecture", LISTED)
@@ -103,8 +103,8 @@ def test_memory_is_read_and_written_128_bits_at_a_time(
     case, kernel = _operator(name)
     listing = opcodes(nvidia.instructions(nvidia.compile(source_of(kernel, CUDA), architecture)))
     for opcode in ("LDG", "STS", "STG"):
-        assert set(_widths(listing, opcode)) == {128}
-    assert _widths(listing, "STG")[128] * 4 * prod(kernel.block) * prod(kernel.grid) == (
+        assert set(widths(listing, opcode)) == {128}
+    assert widths(listing, "STG")[128] * 4 * prod(kernel.block) * prod(kernel.grid) == (
         case.exact.size
     )
 
@@ -122,7 +122,7 @@ def test_a_tap_of_a_convolution_is_the_tiles_products(
     step = _loop_of_products(kernel, architecture, nvidia)
     taps = step["FFMA"] / (tile.channels * tile.columns * tile.depth)
     assert taps in (1, 3)
-    assert set(_widths(step, "LDS")) == {128}
+    assert set(widths(step, "LDS")) == {128}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_shared_memory_is_read_as_often_and_as_wide_as_is_counted(
     _, kernel = _operator(name)
     step = _loop_of_products(kernel, architecture, nvidia)
     counted = Counter(8 * one.size for one in requests_of(kernel.body) if not one.writes)
-    assert _widths(step, "LDS") == counted
+    assert widths(step, "LDS") == counted
 
 
 @pytest.mark.parametrize("name", PIECES)
@@ -149,7 +149,7 @@ def test_threads_with_pieces_stay_in_their_registers(name: str, nvidia: Compiler
     check_usage(kernel, nvidia)
     listing = opcodes(nvidia.instructions(nvidia.compile(source_of(kernel, CUDA), 80)))
     if name == "dense 65x33x129":  # whose tiles are of whole vectors
-        assert set(_widths(listing, "LDS")) == {128}
+        assert set(widths(listing, "LDS")) == {128}
 
 
 def _loop_of_products(kernel: Kernel, architecture: int, nvidia: Compiler) -> dict[str, int]:
@@ -158,17 +158,6 @@ def _loop_of_products(kernel: Kernel, architecture: int, nvidia: Compiler) -> di
     (step,) = (loop for loop in map(opcodes, innermost(listing)) if loop["FFMA"])
     assert opcodes(listing)["FFMA"] == step["FFMA"]
     return step
-
-
-def _widths(counted: dict[str, int], opcode: str) -> dict[int, int]:
-    """Return how many loads or stores there are by their width in bits."""
-    found: dict[int, int] = {}
-    for full, count in counted.items():
-        name, *modifiers = full.split(".")
-        if name == opcode:
-            width = next((int(one) for one in modifiers if one in ("64", "128")), 32)
-            found[width] = found.get(width, 0) + count
-    return found
 
 
 @pytest.mark.parametrize("architecture", [70, 100])

@@ -9,6 +9,7 @@ import llvmlite.ir as ll
 
 from vdla.compiler.te.ranges import dtype_range
 
+from .functions import declared
 from .types import I32, register_type
 
 __all__ = ["convert", "lane_order", "splat", "wrapped"]
@@ -70,10 +71,7 @@ def convert(builder: ll.IRBuilder, value: Any, source: str, target: str) -> Any:
             return _saturated(builder, value, source, target, count)
         name = "llvm.fptoui.sat" if target[0] == "u" else "llvm.fptosi.sat"
         suffix = f"{_suffix(wanted, count)}.{_suffix(register_type(source), count)}"
-        kind = ll.FunctionType(shaped, [value.type])
-        function = builder.module.globals.get(f"{name}.{suffix}") or ll.Function(
-            builder.module, kind, f"{name}.{suffix}"
-        )
+        function = declared(builder.module, f"{name}.{suffix}", shaped, [value.type])
         return builder.call(function, [value])
     return _between_integers(builder, value, source, target, shaped)
 
@@ -140,9 +138,7 @@ def _single_to_odd(builder: ll.IRBuilder, value: Any, count: int | None) -> Any:
 def _intrinsic(builder: ll.IRBuilder, name: str, value: Any, count: int | None) -> Any:
     scalar = value.type if count is None else value.type.element
     full = f"{name}.{_suffix(scalar, count)}"
-    function = builder.module.globals.get(full) or ll.Function(
-        builder.module, ll.FunctionType(value.type, [value.type]), full
-    )
+    function = declared(builder.module, full, value.type, [value.type])
     return builder.call(function, [value])
 
 

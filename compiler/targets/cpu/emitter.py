@@ -9,6 +9,7 @@ from typing import Any
 import llvmlite.ir as ll
 from llvmlite.ir.instructions import StoreAtomicInstr
 
+from .functions import declared
 from .target import Target
 from .types import I8, I32, I64, POINTER
 
@@ -55,8 +56,7 @@ class Emitter:
 
     def begin(self, name: str, result: Any, *arguments: Any, internal: bool = False) -> Any:
         """Begin a function, or the body of one that is declared, and return it."""
-        kind = ll.FunctionType(result, list(arguments))
-        function = self.module.globals.get(name) or ll.Function(self.module, kind, name)
+        function = declared(self.module, name, result, arguments)
         function.attributes.add("nounwind")
         function.attributes.add("noinline")
         if internal:

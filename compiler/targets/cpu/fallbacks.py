@@ -11,6 +11,7 @@ from typing import Any
 
 import llvmlite.ir as ll
 
+from .functions import declared
 from .halves import add_halves
 from .target import Target
 from .types import I32, I64
@@ -67,8 +68,8 @@ def _rounding(module: ll.Module, function: Any, kind: str) -> None:
 
     def intrinsic(name: str, *arguments: Any) -> Any:
         full = f"{name}.{suffix}"
-        kinds = ll.FunctionType(x.type, [x.type] * len(arguments))
-        return build.call(module.globals.get(full) or ll.Function(module, kinds, full), arguments)
+        kinds = [x.type] * len(arguments)
+        return build.call(declared(module, full, x.type, kinds), arguments)
 
     magnitude = intrinsic("llvm.fabs", x)
     large = constant(_ALL_INTEGERS[scalar])

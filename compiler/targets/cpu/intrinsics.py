@@ -13,6 +13,7 @@ from vdla.compiler.te import TensorIntrin, compute, placeholder, reduce_axis, su
 from vdla.errors import LoweringError
 
 from .convert import lane_order, splat
+from .functions import declared
 from .matrices import emit_matrix, is_matrix
 from .target import Target
 from .types import I32
@@ -155,16 +156,10 @@ def _multiplied(
         one if one.type == taken else builder.bitcast(one, taken) for one in (shared, factors)
     ]
     if instruction.accumulates:
-        function = _declared(builder, instruction.name, sums, [sums, taken, taken])
+        function = declared(builder.module, instruction.name, sums, [sums, taken, taken])
         return builder.call(function, [before, *operands])
-    function = _declared(builder, instruction.name, sums, [taken, taken])
+    function = declared(builder.module, instruction.name, sums, [taken, taken])
     return builder.add(before, builder.call(function, operands))
-
-
-def _declared(builder: ll.IRBuilder, name: str, result: Any, args: list[Any]) -> Any:
-    module = builder.module
-    known = module.globals.get(name)
-    return known or ll.Function(module, ll.FunctionType(result, args), name)
 
 
 def _slice(builder: ll.IRBuilder, vector: Any, first: int, count: int) -> Any:

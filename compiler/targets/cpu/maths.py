@@ -20,6 +20,7 @@ from numpy.polynomial import chebyshev
 from vdla.errors import LoweringError
 
 from .convert import splat
+from .functions import declared
 
 __all__ = ["call_function"]
 
@@ -64,25 +65,20 @@ def _power(builder: ll.IRBuilder, base: Any, exponent: Any) -> Any:
     return result
 
 
-def _function(builder: ll.IRBuilder, name: str, result: Any, args: Sequence[Any]) -> Any:
-    known = builder.module.globals.get(name)
-    return known or ll.Function(builder.module, ll.FunctionType(result, args), name)
-
-
 def _intrinsic(builder: ll.IRBuilder, name: str, args: Sequence[Any]) -> Any:
     kind = args[0].type
     scalar = kind.element if isinstance(kind, ll.VectorType) else kind
     suffix = {"half": "f16", "float": "f32", "double": "f64"}[str(scalar)]
     if isinstance(kind, ll.VectorType):
         suffix = f"v{kind.count}{suffix}"
-    function = _function(builder, f"{name}.{suffix}", kind, [arg.type for arg in args])
+    function = declared(builder.module, f"{name}.{suffix}", kind, [arg.type for arg in args])
     return builder.call(function, args)
 
 
 def _by_lane(builder: ll.IRBuilder, name: str, args: Sequence[Any]) -> Any:
     kind = args[0].type
     if not isinstance(kind, ll.VectorType):
-        return builder.call(_function(builder, name, kind, [kind] * len(args)), args)
+        return builder.call(declared(builder.module, name, kind, [kind] * len(args)), args)
     result: Any = ll.Constant(kind, ll.Undefined)
     for k in range(kind.count):
         at = ll.Constant(ll.IntType(32), k)

@@ -18,6 +18,7 @@ from vdla.compiler.ir.stmt import For, Intrinsic, Stmt, Store
 from vdla.compiler.te import TensorIntrin, compute, placeholder, reduce_axis, sum_over
 from vdla.compiler.te.expr import Const, Var
 
+from .functions import declared
 from .types import I32, I64, POINTER, itemsize
 
 __all__ = [
@@ -134,7 +135,7 @@ def cleared(stmt: For) -> tuple[Var, Store] | None:
 
 def emit_clear(builder: ll.IRBuilder, output: Any) -> None:
     """Fill a tile with zeros."""
-    zeros = _declared(builder, "llvm.x86.tilezero.internal", _REGISTER, [_I16, _I16])
+    zeros = declared(builder.module, "llvm.x86.tilezero.internal", _REGISTER, [_I16, _I16])
     _put(builder, builder.call(zeros, [_short(SIDE), _short(ROW_BYTES)]), output)
 
 
@@ -156,7 +157,7 @@ def emit_matrix(
         left, _ = stmt.intrin.operands
         depth_bytes = prod(left.shape[1:])
         kinds = [_I16, _I16, _I16, _REGISTER, _REGISTER, _REGISTER]
-        function = _declared(builder, _PRODUCTS[left.dtype], _REGISTER, kinds)
+        function = declared(builder.module, _PRODUCTS[left.dtype], _REGISTER, kinds)
         shape = [_short(SIDE), _short(ROW_BYTES), _short(depth_bytes)]
         tiles = [_taken(builder, one) for one in (output, *operands)]
         _put(builder, builder.call(function, [*shape, *tiles]), output)
@@ -168,11 +169,11 @@ def emit_matrix(
     step = ll.Constant(I64, strides[0] * size)
     if loads:
         kinds = [_I16, _I16, POINTER, I64]
-        load = _declared(builder, "llvm.x86.tileloadd64.internal", _REGISTER, kinds)
+        load = declared(builder.module, "llvm.x86.tileloadd64.internal", _REGISTER, kinds)
         _put(builder, builder.call(load, [*shape, operands[0], step]), output)
     else:
         kinds = [_I16, _I16, POINTER, I64, _REGISTER]
-        store = _declared(builder, "llvm.x86.tilestored64.internal", ll.VoidType(), kinds)
+        store = declared(builder.module, "llvm.x86.tilestored64.internal", ll.VoidType(), kinds)
         builder.call(store, [*shape, output, step, _taken(builder, operands[0])])
 
 
@@ -182,15 +183,12 @@ def _short(value: int) -> ll.Constant:
 
 def _put(builder: ll.IRBuilder, register: Any, output: Any) -> None:
     name = "llvm.x86.cast.tile.to.vector.v256i32"
-    builder.store(builder.call(_declared(builder, name, TILE, [_REGISTER]), [register]), output)
+    builder.store(
+        builder.call(declared(builder.module, name, TILE, [_REGISTER]), [register]), output
+    )
 
 
 def _taken(builder: ll.IRBuilder, pointer: Any) -> Any:
     name = "llvm.x86.cast.vector.to.tile.v256i32"
     held = builder.load(pointer, typ=TILE)
-    return builder.call(_declared(builder, name, _REGISTER, [TILE]), [held])
-
-
-def _declared(builder: ll.IRBuilder, name: str, result: Any, kinds: list[Any]) -> Any:
-    known = builder.module.globals.get(name)
-    return known or ll.Function(builder.module, ll.FunctionType(result, kinds), name)
+    return builder.call(declared(builder.module, name, _REGISTER, [TILE]), [held])

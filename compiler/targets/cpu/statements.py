@@ -29,6 +29,7 @@ from vdla.errors import LoweringError
 
 from .convert import lane_order, splat
 from .element import ElementEmitter, combine
+from .functions import declared
 from .index import IndexEmitter, Known, Lanes
 from .intrinsics import emit_intrinsic
 from .matrices import MATRIX, SIDE, TILE, cleared, emit_clear
@@ -204,9 +205,7 @@ class StatementEmitter:
         inner._bindings = {**fixed, **dict(zip(live, taken[count:], strict=True))}
         inner.loop(stmt.var, body.args[1], body.args[2], stmt.body)
         inner.finish()
-        run = module.globals.get(_PARALLEL) or ll.Function(
-            module, ll.FunctionType(ll.VoidType(), [POINTER, POINTER, I64]), _PARALLEL
-        )
+        run = declared(module, _PARALLEL, ll.VoidType(), [POINTER, POINTER, I64])
         builder.call(run, [body, context, _as_i64(extent)])
 
     # Buffers
